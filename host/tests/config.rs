@@ -288,3 +288,12 @@ fn a_device_of_the_environment_is_checked() {
     assert!(matches!(wrong, EnvironmentError::NotADevice { name: "UMBRA_DEVICE", .. }), "{wrong}");
     assert!(wrong.to_string().contains("rxe0:one"), "{wrong}");
 }
+
+#[test]
+fn a_list_of_more_service_processes_than_have_numbers_takes_no_memory_for_them() {
+    let ports = |first: u32| (first..first + 30_000).map(|port| port.to_string()).collect::<Vec<_>>().join("&");
+    let text = with(&format!("node1,bf1:10.0.0.1:{}:{}", ports(1), ports(30_001)));
+    let platform = Platform::parse(&text, "job.cfg").unwrap();
+    let error = platform.job(&vec!["bf1"; 2_000_000]).unwrap_err();
+    assert!(matches!(error.fault, ConfigFault::TooMany(60_000_000_000)), "{error}");
+}

@@ -77,7 +77,7 @@ impl<'o> Finished<'o> {
 
     fn dense_field_bytes(&self) -> u64 {
         let Ok(mesh) = self.options.mesh() else { return 0 };
-        let stages = if self.options.problem == Problem::Smooth { 2 } else { 1 };
+        let stages = self.options.stages() as u64;
         u64::from(mesh.blocks()) * mesh.shape().len() as u64 * u64::from(self.options.fields) * 8 * stages
     }
 

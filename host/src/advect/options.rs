@@ -5,7 +5,8 @@ use std::time::Duration;
 use umbra_core::boundary::{RefineError, Shape, ShapeError, Sparse, ThresholdError};
 
 use super::refine::Refine;
-use crate::boundary::{BoundaryError, Extent, Field, Settings, TransportError, Tree, largest_message};
+use crate::boundary::{BoundaryError, Extent, Field, Settings, Store, TransportError, Tree, largest_message};
+use crate::sys::heap;
 use crate::sys::segment::SegmentError;
 
 /// Which equation, with which proof.
@@ -104,6 +105,18 @@ pub enum AdvectError {
     /// Blocks of this size that shall be refined.
     #[error("{0}")]
     Refine(#[from] RefineError),
+    /// A mesh that is too large.
+    #[error(
+        "no memory for {bytes} bytes that {ranks} ranks keep of a mesh of {blocks} blocks: take fewer blocks, fields or ranks"
+    )]
+    NoMemory {
+        /// Blocks of the mesh.
+        blocks: u64,
+        /// Ranks, each of which knows all blocks.
+        ranks: u32,
+        /// Bytes, at least, before any field has content.
+        bytes: u64,
+    },
     /// Thresholds.
     #[error("{0}")]
     Threshold(#[from] ThresholdError),
@@ -207,7 +220,30 @@ impl Options {
             self.shape()?.may_be_refined()?;
         }
         self.shape()?;
-        Ok(())
+        let (blocks, ranks, bytes) = (self.all_blocks(), self.ranks, self.least_bytes());
+        if heap::has(bytes) { Ok(()) } else { Err(AdvectError::NoMemory { blocks, ranks, bytes }) }
+    }
+
+    /// Blocks of the mesh; a refined one counts as its children.
+    fn all_blocks(&self) -> u64 {
+        let box_of = |n: u32| u64::from(n).saturating_pow(self.dimensions);
+        let refined = self.refine.map_or(0, |refine| box_of(refine.to - refine.from));
+        box_of(self.blocks).saturating_add(refined.saturating_mul(box_of(2) - 1))
+    }
+
+    /// Bytes that all ranks keep of the mesh, each of all of it, before any field has content.
+    fn least_bytes(&self) -> u64 {
+        let places = u64::from(self.fields) * self.stages() as u64;
+        let each = Tree::BLOCK_BYTES + Store::ABSENT_BYTES * places;
+        self.all_blocks().saturating_mul(each).saturating_mul(self.ranks.into())
+    }
+
+    /// Arrays of a field on a block.
+    pub(super) const fn stages(&self) -> usize {
+        match self.problem {
+            Problem::Shift => 1,
+            Problem::Smooth => 2,
+        }
     }
 
     fn along(&self, n: u32, otherwise: u32) -> [u32; 3] {

@@ -101,13 +101,12 @@ pub fn run_rank<T: Transport>(
     let (blocks, store) = (mesh.owned_by(rank).collect(), (mesh.blocks(), mesh.shape().len()));
     let domain = Domain::new(mesh);
     let blob = |field| Blob::new(options.seed, field, domain.extent(0)[0], options.radius, options.dimensions);
-    let stages = if options.problem == Problem::Smooth { 2 } else { 1 };
     let mut run = Run {
         options,
         rank,
         blobs: (0..options.fields).map(blob).collect(),
         blocks,
-        store: Store::new(store.0, store.1, &fields, stages),
+        store: Store::new(store.0, store.1, &fields, options.stages()),
         domain,
         boundary,
         times: Times::default(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::domain::Blob;
-use super::{Options, Problem, run};
+use super::{AdvectError, Options, Problem, run};
 
 const BLOCKS: i64 = 6;
 const CELLS: i64 = 8;
@@ -60,5 +60,19 @@ fn s36_exactly_the_blocks_that_the_blob_meets_or_met_lately_have_the_field() {
                 *looks < options.idle
             });
         }
+    }
+}
+
+#[test]
+fn a_mesh_that_ranks_have_no_memory_for_is_refused_before_it_is_made() {
+    let refine = "0..1024".parse().unwrap();
+    let usual =
+        Options { blocks: 1024, cells: 4, radius: 1, fields: 1024, ranks: 256, ..Options::new(Problem::Smooth, 3) };
+    for (options, blocks) in [(usual, 1 << 30), (Options { refine: Some(refine), ..usual }, 1_u64 << 33)] {
+        let refused = options.check();
+        assert!(
+            matches!(refused, Err(AdvectError::NoMemory { blocks: all, ranks: 256, bytes }) if all == blocks && bytes > 1 << 52),
+            "{refused:?}"
+        );
     }
 }

@@ -93,6 +93,9 @@ pub struct Usage {
 }
 
 impl Store {
+    /// Bytes that each field takes on each block of the mesh, in each stage, where it is absent.
+    pub(crate) const ABSENT_BYTES: u64 = size_of::<Option<Box<[f64]>>>() as u64;
+
     /// No arrays yet, for blocks of so many cells, ghosts included.
     #[must_use]
     pub fn new(blocks: u32, cells: usize, fields: &[Field], stages: usize) -> Store {

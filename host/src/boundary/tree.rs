@@ -49,6 +49,9 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// Bytes that each block takes at least.
+    pub(crate) const BLOCK_BYTES: u64 = (size_of::<Leaf>() + size_of::<((u32, [u32; 3]), u32)>()) as u64;
+
     /// So many blocks in each direction, of which `refine` says which are refined, told their level and where they lie among
     /// the blocks of that; it is asked about children, too, at most `levels` times one in the other, and at most ten times. Ranks get shares along a
     /// Morton curve: each has a compact part, and all have the same number of blocks or one more.

@@ -44,6 +44,10 @@ impl Platform {
         if list.is_empty() {
             return Err(self.whole_file(ConfigFault::EmptyJob));
         }
+        let count = list.len().saturating_mul(self.per_dpu);
+        if count > Peer::CAPACITY as usize || self.per_dpu > Peer::CAPACITY as usize {
+            return Err(self.whole_file(ConfigFault::TooMany(count)));
+        }
         let used: HashSet<&str> = list.iter().map(AsRef::as_ref).collect();
         let hosts: Vec<_> =
             self.hosts.iter().filter(|h| h.dpus.iter().any(|d| used.contains(d.name.as_str()))).collect();
@@ -55,13 +59,9 @@ impl Platform {
             hosts: hosts.iter().map(|h| h.name.clone()).collect(),
             dpus: Vec::with_capacity(list.len()),
             per_dpu: self.per_dpu as u32,
-            services: Vec::with_capacity(list.len().saturating_mul(self.per_dpu)),
+            services: Vec::with_capacity(count),
             devices: self.devices.iter().map(|line| (line.of.clone(), line.device.clone())).collect(),
         };
-        let count = list.len().saturating_mul(self.per_dpu);
-        if count > Peer::CAPACITY as usize || self.per_dpu > Peer::CAPACITY as usize {
-            return Err(self.whole_file(ConfigFault::TooMany(count)));
-        }
         for name in list {
             let name = name.as_ref();
             let Some((host, dpu)) = left.remove(name) else {

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use umbra_core::peer::{Sp, WorldRank};
 
 use crate::admin::ReadOrder;
+use crate::sys::heap;
 
 const CHUNK: usize = 1 << 20;
 
@@ -86,10 +87,11 @@ impl Iterator for Offsets {
 /// Digest of the bytes that random reads should have brought.
 ///
 /// # Errors
-/// What the system said.
+/// What the system said; `OutOfMemory` for reads of more bytes than are free.
 pub fn digest_random(file: &File, slice: (u64, u64), size: u64, offsets: Offsets) -> io::Result<[u8; 32]> {
     let (start, len) = slice;
-    let mut buffer = vec![0; usize::try_from(size.min(len)).unwrap_or(usize::MAX)];
+    let room = usize::try_from(size.min(len)).unwrap_or(usize::MAX);
+    let mut buffer = heap::reserved(room, || 0).map_err(|none| io::Error::new(io::ErrorKind::OutOfMemory, none))?;
     let mut hasher = blake3::Hasher::new();
     for offset in offsets {
         file.read_exact_at(&mut buffer, start + offset)?;
@@ -142,5 +144,21 @@ impl<T: Send + 'static> Digesting<T> {
     /// What the system said of the file.
     pub(super) fn finish(self) -> io::Result<T> {
         self.0.join().map_err(|_| io::Error::other("digesting thread stopped"))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_that_there_is_no_memory_for_are_refused() {
+        let file = File::open("/dev/zero").unwrap();
+        for len in [1 << 60, u64::MAX] {
+            let offsets = Offsets::new(1, Sp(0), WorldRank(0), len, len - 1, 1);
+            let refused = digest_random(&file, (0, len), len - 1, offsets).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::OutOfMemory);
+            assert!(refused.to_string().contains("ask for fewer at once"), "{refused}");
+        }
     }
 }
