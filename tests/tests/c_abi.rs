@@ -328,6 +328,11 @@ fn calls_in_c_that_fail_leave_what_the_header_promises() {
 }
 
 #[test]
+fn lists_and_buffers_in_c_that_are_nowhere_crooked_or_endless_are_refused() {
+    runs_alone("lengths", &[], &[]);
+}
+
+#[test]
 fn a_slot_cache_in_c_does_all_that_the_header_promises() {
     runs_alone("cache", &[], &[]);
 }
