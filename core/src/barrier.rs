@@ -361,43 +361,6 @@ mod tests {
     }
 
     #[test]
-    fn a_round_is_later_than_those_before_it_also_when_the_numbers_begin_anew() {
-        let last = Glance(LAST).round();
-        for (round, than) in [(1, 0), (0, last), (7, last - 7), (last / 2, 0)] {
-            assert!(is_later(round, than) && !is_later(than, round), "{round}, {than}");
-        }
-        assert!(!is_later(3, 3));
-    }
-
-    #[test]
-    fn a_slow_party_hears_of_its_own_round_after_others_have_gone_on() {
-        for begun in [0, LAST] {
-            let (word, notes) = (AtomicU64::new(begun), [0, 0].map(AtomicU64::new));
-            let rounds = Rounds::new(&word, 2);
-            let whole = || {
-                let seen = rounds.glance();
-                notes.iter().for_each(|note| rounds.meet(rounds.glance(), note).unwrap());
-                seen
-            };
-            let slow = whole();
-            whole();
-            assert_eq!(rounds.outcome(slow), Some(true), "others have met again");
-            let slow = whole();
-            rounds.reset();
-            assert_eq!(rounds.outcome(slow), Some(true), "they have begun anew");
-            let slow = rounds.glance();
-            rounds.meet(slow, &notes[0]).unwrap();
-            rounds.abort();
-            rounds.reset();
-            whole();
-            assert_eq!(rounds.outcome(slow), Some(false), "they have met after its round was broken");
-            let slow = whole();
-            (0..1000).for_each(|_| _ = whole());
-            assert_eq!(rounds.outcome(slow), Some(true));
-        }
-    }
-
-    #[test]
     fn a_dead_party_of_the_last_number_is_missed_in_the_round_after_it() {
         for taken in [true, false] {
             let (word, note) = (AtomicU64::new(LAST), AtomicU64::new(0));
