@@ -47,6 +47,8 @@ pub(crate) fn run(world: Communicator, wanted: &Wanted) -> Result<bool, Box<dyn 
     let frames = if wanted.plot.is_some() { wanted.options.cycles.div_ceil(PICTURES).max(1) } else { 0 };
     let options = Options { ranks: world.size(), frames, ..wanted.options };
     options.check()?;
+    // Others may be on other machines, and those of this one may have begun.
+    options.fits(1)?;
     let (rank, quiet, begun) = (world.rank(), |_| (), Instant::now());
     let deadline = Some(options.deadline);
     let (transport, outcome) = match wanted.carrier {

@@ -42,6 +42,7 @@ pub struct Outcome {
 /// [`AdvectError`] of the first rank that fails.
 pub fn run(options: &Options, mut tell: impl FnMut(Progress)) -> Result<Outcome, AdvectError> {
     options.check()?;
+    options.fits(options.ranks)?;
     let extent = options.extent()?;
     let segment = Arc::new(if options.agent { Agent::segment(extent) } else { Fabric::segment(extent) }?);
     let ended = AtomicU32::new(0);

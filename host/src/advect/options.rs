@@ -107,12 +107,12 @@ pub enum AdvectError {
     Refine(#[from] RefineError),
     /// A mesh that is too large.
     #[error(
-        "no memory for {bytes} bytes that {ranks} ranks keep of a mesh of {blocks} blocks: take fewer blocks, fields or ranks"
+        "no memory for {bytes} bytes of a mesh of {blocks} blocks, kept by {ranks} ranks here: take fewer blocks, fields or ranks"
     )]
     NoMemory {
         /// Blocks of the mesh.
         blocks: u64,
-        /// Ranks, each of which knows all blocks.
+        /// Ranks on this machine, each of which knows all blocks.
         ranks: u32,
         /// Bytes, at least, before any field has content.
         bytes: u64,
@@ -220,7 +220,16 @@ impl Options {
             self.shape()?.may_be_refined()?;
         }
         self.shape()?;
-        let (blocks, ranks, bytes) = (self.all_blocks(), self.ranks, self.least_bytes());
+        Ok(())
+    }
+
+    /// Checks that this machine has memory for what so many of the ranks keep of the mesh. To be asked before the first of
+    /// them begins: each of them has some of it.
+    ///
+    /// # Errors
+    /// [`AdvectError::NoMemory`].
+    pub fn fits(&self, ranks: u32) -> Result<(), AdvectError> {
+        let (blocks, bytes) = (self.all_blocks(), self.least_bytes().saturating_mul(ranks.into()));
         if heap::has(bytes) { Ok(()) } else { Err(AdvectError::NoMemory { blocks, ranks, bytes }) }
     }
 
@@ -231,11 +240,11 @@ impl Options {
         box_of(self.blocks).saturating_add(refined.saturating_mul(box_of(2) - 1))
     }
 
-    /// Bytes that all ranks keep of the mesh, each of all of it, before any field has content.
+    /// Bytes that each rank keeps of the mesh, of all of it, before any field has content.
     fn least_bytes(&self) -> u64 {
         let places = u64::from(self.fields) * self.stages() as u64;
         let each = Tree::BLOCK_BYTES + Store::ABSENT_BYTES * places;
-        self.all_blocks().saturating_mul(each).saturating_mul(self.ranks.into())
+        self.all_blocks().saturating_mul(each)
     }
 
     /// Arrays of a field on a block.

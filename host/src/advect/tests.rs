@@ -69,10 +69,17 @@ fn a_mesh_that_ranks_have_no_memory_for_is_refused_before_it_is_made() {
     let usual =
         Options { blocks: 1024, cells: 4, radius: 1, fields: 1024, ranks: 256, ..Options::new(Problem::Smooth, 3) };
     for (options, blocks) in [(usual, 1 << 30), (Options { refine: Some(refine), ..usual }, 1_u64 << 33)] {
-        let refused = options.check();
+        let refused = options.fits(options.ranks);
         assert!(
             matches!(refused, Err(AdvectError::NoMemory { blocks: all, ranks: 256, bytes }) if all == blocks && bytes > 1 << 52),
             "{refused:?}"
         );
     }
+}
+
+#[test]
+fn a_mesh_that_is_too_large_for_all_ranks_is_none_that_one_of_them_refuses() {
+    let options = Options { ranks: u32::MAX, ..Options::tiny(Problem::Smooth, 3) };
+    assert!(matches!(options.fits(options.ranks), Err(AdvectError::NoMemory { blocks: 8, .. })));
+    assert!(options.check().is_ok() && options.fits(1).is_ok(), "as a rank that others have begun beside asks");
 }

@@ -198,6 +198,7 @@ impl Advect {
         if let Some(rank) = self.as_rank {
             return children::be(&options, rank, &way, out);
         }
+        options.fits(options.ranks).map_err(Failure::usage)?;
         apart(&[&self.agent], &[&self.plot])?;
         if self.plot.is_some() {
             interrupt::clean_up()?;
