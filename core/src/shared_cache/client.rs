@@ -108,6 +108,8 @@ impl<'a, C: Contract> Client<'a, C> {
             // This client is the filler now, of what it did not want: the next to ask shall be.
             let _ = self.change(place, |word| word.is_filled_by(self.owner).then(|| word.abandoned()));
         }
+        // Overtaken each time, the reference stays until this process leaves. To subtract it without a comparison would change
+        // others' counts in memory that is damaged, or where a thread gave back more than was its own.
         let _ = self.release(place, |_| true);
         Joined::Gone
     }
@@ -125,6 +127,7 @@ impl<'a, C: Contract> Client<'a, C> {
         self.alloc_alone_beside(data, || ())
     }
 
+    /// The same beside others, who do this each time that the word of a place was read.
     pub(super) fn alloc_alone_beside(&self, data: u64, others: impl Fn()) -> Result<Grant, AllocError> {
         let held = self.parts.hold(self.parts.home(data), self.owner)?;
         let Some(place) = held.find(data)? else { return self.assign(&held, data) };

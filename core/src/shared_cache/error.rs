@@ -1,6 +1,7 @@
 //! Why a shared cache refuses.
 //!
-//! Whatever is refused, nothing has changed, unless the memory is damaged.
+//! Whatever is refused, nothing has changed, unless the memory is damaged, or others were faster 65,536 times in a row when a
+//! reference to other data, taken by mistake, was given back: that one stays until its process leaves or is reclaimed.
 
 use core::fmt;
 
