@@ -6,12 +6,13 @@ use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use umbra::session::{Posted, Session};
+use umbra::sys::heap::reserved;
 use umbra_core::error::Status;
 use umbra_core::id::Id;
 use umbra_core::peer::PeerKind;
 use umbra_core::ticket::{TICKET, Ticket};
 
-use crate::call::{enter, store, store_bytes, takes, zeros};
+use crate::call::{enter, store, store_bytes, takes};
 use crate::object::{HANDLES, Memory, Object, Progress, Reading, session, with_read, with_region};
 use crate::status::{Code, Failure};
 
@@ -153,7 +154,11 @@ pub unsafe extern "C" fn umbra_session_read_ahead(
 /// Memory for a read of that many bytes. A ticket may name more than there is memory for; a length that no read of it has is
 /// no reason to run out of memory.
 fn memory_for(ticket: &Ticket, len: usize) -> Result<Vec<u8>, Failure> {
-    if len as u64 > ticket.len { Err(Status::OutOfBounds.into()) } else { zeros(len) }
+    if len as u64 > ticket.len {
+        return Err(Status::OutOfBounds.into());
+    }
+    // All of it is written until the read is over.
+    reserved(len, || 0).map_err(|error| Failure::new(Code::System, error))
 }
 
 /// Begins to read bytes of another rank's region, and returns at once.
@@ -249,4 +254,25 @@ pub extern "C" fn umbra_read_free(read: u64) -> c_int {
         })?;
         HANDLES.release(read).map(|_| ())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use umbra_core::key::{Access, Key};
+    use umbra_core::peer::{Peer, Sp, WorldRank};
+    use umbra_core::ticket::Locator;
+
+    use super::*;
+
+    #[test]
+    fn a_read_of_more_than_is_free_is_refused_though_the_system_would_promise_it() {
+        let text = std::fs::read_to_string("/proc/meminfo").unwrap();
+        let all = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB"));
+        let bytes = (all.unwrap().trim().parse::<usize>().unwrap() - 1024) * 1024;
+        let key = Key::new(Peer::rank(WorldRank(1)).unwrap(), 0, 1);
+        let ticket = Ticket { key, base: 0, len: 7, access: Access::READ, locator: Locator::Asked { sp: Sp(0) } };
+        // Without the bytes, which nobody could print.
+        let refused = |len| memory_for(&Ticket { len, ..ticket }, bytes).err().map(|failure| failure.code);
+        assert_eq!([refused(u64::MAX), refused(7)], [Some(Code::System), Some(Code::Status(Status::OutOfBounds))]);
+    }
 }

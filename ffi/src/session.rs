@@ -45,7 +45,10 @@ impl From<SessionError> for Failure {
             error => error,
         };
         let code = match &error {
-            SessionError::Io { .. } | SessionError::Segment(_) | SessionError::Process(_) => Code::System,
+            SessionError::Io { .. }
+            | SessionError::Segment(_)
+            | SessionError::Process(_)
+            | SessionError::NoMemory(_) => Code::System,
             SessionError::Forked => Code::Stale,
             SessionError::NoSuchSeat
             | SessionError::NoMember { .. }

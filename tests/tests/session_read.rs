@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use umbra::driver::now;
 use umbra::job::{DataPath, Options};
-use umbra::session::{Session, SessionError, Settings};
+use umbra::session::{Session, SessionError, Settings, SharedSession};
+use umbra::sys::heap::filled;
 use umbra::sys::segment::Segment;
 use umbra_core::error::Status;
 use umbra_core::key::Key;
@@ -169,6 +170,29 @@ fn s44_s46_s47_what_a_ticket_does_not_open_is_refused_with_the_reason() {
         last = ticket;
     }
     refused(reader.read(&theirs, 0, &mut eight), 1, Status::StaleKey);
+}
+
+#[test]
+fn a_read_into_more_than_is_free_is_refused_and_others_go_on() {
+    let agents = Agents::start(1, 1, 1);
+    let mut session = agents.world().pop().unwrap();
+    let key = session.export_bytes(bytes_of(0)).unwrap();
+    let ticket = session.ticket(key).unwrap();
+    let forged = Ticket { len: u64::MAX / 2, ..ticket };
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let all = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB"));
+    let bytes = (all.unwrap().trim().parse::<usize>().unwrap() - 1024) * 1024;
+    let Ok(mut huge) = filled(0, bytes) else { return rig::skip("the system promises no more memory than is free") };
+    let mut eight = [0; 8];
+    assert!(matches!(session.read(&forged, 0, &mut huge), Err(SessionError::NoMemory(none)) if none.bytes == bytes));
+    refused(session.read(&ticket, 0, &mut huge), 0, Status::OutOfBounds);
+    session.read(&ticket, 9, &mut eight).unwrap();
+    assert_eq!(eight, bytes_of(0)[9..17]);
+    let shared = SharedSession::new(session).unwrap();
+    assert!(matches!(shared.read(&forged, 0, &mut huge), Err(SessionError::NoMemory(none)) if none.bytes == bytes));
+    refused(shared.read(&ticket, 0, &mut huge), 0, Status::OutOfBounds);
+    shared.read(&ticket, 3, &mut eight).unwrap();
+    assert_eq!(eight, bytes_of(0)[3..11]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use umbra_core::peer::{Peer, Sp};
 use umbra_core::placement::PlacementError;
 
 use crate::link::{Close, SendError};
+use crate::sys::heap::NoMemory;
 use crate::sys::process::ProcessError;
 use crate::sys::segment::SegmentError;
 use crate::verbs::VerbsError;
@@ -110,6 +111,9 @@ pub enum SessionError {
     /// Memory was not exported or not taken back.
     #[error("memory: {0}")]
     Memory(Status),
+    /// There is no memory for a copy of what is read.
+    #[error(transparent)]
+    NoMemory(#[from] NoMemory),
     /// A service process cannot get at exported memory.
     #[error("service process {sp} cannot reach the memory: {why}")]
     OutOfReach {
@@ -182,7 +186,7 @@ impl SessionError {
             SessionError::Unreachable { .. } | SessionError::ServiceLost { .. } => Status::PeerFailed,
             SessionError::Leave(LeaveError::AlreadyRevoked) => Status::AlreadyRevoked,
             SessionError::Leave(_) => Status::UnknownGroup,
-            SessionError::Join(JoinError::Full) => Status::Full,
+            SessionError::Join(JoinError::Full) | SessionError::NoMemory(_) => Status::Full,
             _ => Status::Malformed,
         }
     }

@@ -19,6 +19,7 @@ use umbra_core::wire::{Frame, Token};
 
 use super::{Session, SessionError};
 use crate::driver::{self, LinkId};
+use crate::sys::heap::{self, NoMemory};
 
 /// Reads that a rank can have posted at once.
 pub(super) const READS: usize = 1024;
@@ -186,6 +187,16 @@ pub(super) fn check(ticket: &Ticket, offset: u64, len: u64) -> Result<(), Sessio
     Ok(())
 }
 
+/// A buffer of this length, if need be another one than that.
+pub(super) fn sized(mut buffer: Vec<u8>, len: usize) -> Result<Vec<u8>, NoMemory> {
+    if len > buffer.capacity() {
+        drop(buffer);
+        return heap::reserved(len, || 0);
+    }
+    buffer.resize(len, 0);
+    Ok(buffer)
+}
+
 fn fail(read: &mut Posted, status: Status, missing: Option<Sp>) {
     read.failed.get_or_insert((status, missing));
 }
@@ -206,10 +217,11 @@ impl Session {
     /// Reads bytes of another rank's region, from `offset` within it; returns when they are there.
     ///
     /// # Errors
-    /// [`SessionError::Read`]: why it cannot be read, or who was missing at the deadline of [`Settings`](super::Settings).
+    /// [`SessionError::Read`]: why it cannot be read, or who was missing at the deadline of [`Settings`](super::Settings);
+    /// [`SessionError::NoMemory`] for the copy of the bytes that is filled until all are there.
     pub fn read(&mut self, ticket: &Ticket, offset: u64, into: &mut [u8]) -> Result<(), SessionError> {
-        let mut buffer = std::mem::take(&mut self.spare);
-        buffer.resize(into.len(), 0);
+        check(ticket, offset, into.len() as u64)?;
+        let buffer = sized(std::mem::take(&mut self.spare), into.len())?;
         let read = self.post_read(ticket, offset, buffer)?;
         self.spare = self.wait_read(read)?;
         into.copy_from_slice(&self.spare);

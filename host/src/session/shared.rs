@@ -27,7 +27,7 @@ use umbra_core::id::Id;
 use umbra_core::ticket::Ticket;
 use umbra_core::time::Time;
 
-use super::reading::{Posted, READS};
+use super::reading::{Posted, READS, check, sized};
 use super::{Session, SessionError};
 use crate::sys::fork;
 use crate::sys::wait::{Doorbell, Ringer, WaitError};
@@ -100,8 +100,9 @@ impl SharedSession {
     /// # Errors
     /// As [`Session::read`], and [`SessionError::Over`] if the session has ended.
     pub fn read(&self, ticket: &Ticket, offset: u64, into: &mut [u8]) -> Result<(), SessionError> {
-        let mut buffer = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        buffer.resize(into.len(), 0);
+        check(ticket, offset, into.len() as u64)?;
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let buffer = sized(spare, into.len())?;
         let (answer, answered) = channel();
         self.ask(Ask::Read(Wanted { ticket: *ticket, offset, buffer, answer }))?;
         // The read has the deadline of the session's settings.
