@@ -132,3 +132,18 @@ impl fmt::Display for ReceiveError {
     }
 }
 impl core::error::Error for ReceiveError {}
+
+/// The words contradict each other.
+#[derive(Debug)]
+pub(super) struct Damaged;
+
+impl From<Damaged> for SendError {
+    fn from(_: Damaged) -> Self {
+        SendError::Damaged
+    }
+}
+impl From<Damaged> for ReceiveError {
+    fn from(_: Damaged) -> Self {
+        ReceiveError::Damaged
+    }
+}

@@ -1,6 +1,6 @@
 //! The order of messages: a ring of cells that name slots.
 
-use super::error::{ReceiveError, SendError};
+use super::error::{Damaged, ReceiveError, SendError};
 use super::layout::{DESTROYED, Plan, Shape, lap};
 use super::slots::Claim;
 use super::word::{Cell, Slot, State};
@@ -382,20 +382,5 @@ impl<'a> Queue<'a> {
     pub fn free_slots(&self) -> usize {
         let free = |slot: &usize| self.slot_word(*slot).is_some_and(|word| Slot::load(word).state() == State::Free);
         (0..self.plan.slots).filter(free).count()
-    }
-}
-
-/// The words contradict each other.
-#[derive(Debug)]
-pub(super) struct Damaged;
-
-impl From<Damaged> for SendError {
-    fn from(_: Damaged) -> Self {
-        SendError::Damaged
-    }
-}
-impl From<Damaged> for ReceiveError {
-    fn from(_: Damaged) -> Self {
-        ReceiveError::Damaged
     }
 }

@@ -142,7 +142,7 @@ fn quiet(report: &mut Report, members: u16, mpi: Option<&Program>) -> f64 {
             beside.push(figures.p50 / p50);
         }
     }
-    report.note(&format!("{case}: the trees that were the fastest: {trees:?}"));
+    report.note(format!("{case}: the trees that were the fastest: {trees:?}"));
     let ours = median(ours);
     let row = Row::new(&case, ours, median(floors), "a word each way and sched_yield", "us", LOWER);
     report.row(Row { ratio: median(ratios), ..row });
