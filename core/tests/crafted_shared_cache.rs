@@ -370,7 +370,17 @@ fn a_mark_gives_back_a_reference_of_this_process_to_this_data_and_nothing_else()
         a.remember(5).unwrap();
         let other = b.alloc(6).unwrap().mark();
         let no_line = mark | 0xffff_ffff;
-        let made_up = [0, mark & !(1 << 48), mark | (1 << 49), mark ^ (1 << 32), no_line, u64::MAX, other];
+        let made_up = [
+            0,
+            mark & !(1 << 48),
+            mark | 1 << 46,
+            mark | 1 << 47,
+            mark | 1 << 49,
+            mark ^ 1 << 32,
+            no_line,
+            u64::MAX,
+            other,
+        ];
         // There are three places in each line.
         let no_places = (3..8).map(|at| mark & !7 | at);
         for made_up in made_up.into_iter().chain(no_places) {
@@ -396,5 +406,19 @@ fn a_mark_gives_back_a_reference_of_this_process_to_this_data_and_nothing_else()
         assert_eq!(a.free_marked(5, mark), Err(FreeError::NotAssigned { data: 5 }), "it was assigned anew");
         cache.interrupt();
         assert_eq!(a.free_marked(5, mark), Err(FreeError::Interrupted));
+    });
+}
+
+#[test]
+fn bits_above_the_generation_make_no_mark_of_content_that_leaves() {
+    with_words(2, sharing(2), |words| {
+        let client = Forgetful::create(words, 2, sharing(2), 7).unwrap().join(identity(0)).unwrap();
+        let mark = client.alloc(5).unwrap().mark();
+        client.remember(5).unwrap();
+        assert_eq!(client.forget_later(5), Ok(true));
+        for above in [1 << 46, 1 << 47, 3 << 46] {
+            assert_eq!(client.free_marked(5, mark | above), Err(FreeError::NotAssigned { data: 5 }), "{above:x}");
+        }
+        assert_eq!((client.free_marked(5, mark), client.state(5)), (Ok(()), Ok(None)));
     });
 }

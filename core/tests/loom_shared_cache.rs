@@ -94,7 +94,7 @@ fn a_hit_beside_an_eviction_gets_the_data_that_it_asked_for() {
     });
 }
 
-/// In these models a slot is in the same generation again after two contents. So a client that slept after it had read the
+/// In these models a place is in the same generation again after two contents. So a client that slept after it had read the
 /// word may take it for the one that it read: what it then refers to is never what it asked for by mistake.
 #[test]
 fn s58_a_slot_that_is_referred_to_is_not_given_away_though_generations_come_round() {

@@ -1400,9 +1400,10 @@ int umbra_gpc_test(umbra_member member, umbra_call call, int *ended);
 int umbra_gpc_wait(umbra_member member, umbra_call call, uint64_t timeout_ms, struct umbra_gpc_answer *answer);
 /* Both, for answers with room for whatever the call allows: one that does not fit cannot be asked for again. */
 int umbra_gpc_exec(umbra_member member, const struct umbra_gpc_call *wanted, struct umbra_gpc_answer *answer);
-/* Has a call made over several trees so many times in turn, at least once, and says over which half of its calls were over the
- * soonest: put that into `tree` and `width` of the calls that follow. The function runs everywhere each time, and the answers are
- * thrown away. What states the tree of this call does not matter. -UMBRA_ECALL: one of them failed, nothing is stored. */
+/* Makes a call over five trees so many times in turn, at least once and at most 10,000 times, and says over which half of its calls
+ * were over the soonest: put that into `tree` and `width` of the calls that follow. These are ten calls a round, each of which may
+ * take `timeout_ms`. The function runs everywhere each time, and the answers are thrown away. What states the tree of this call
+ * is checked, and not used. -UMBRA_ECALL: one of them failed, nothing is stored. */
 int umbra_gpc_calibrate(umbra_member member, const struct umbra_gpc_call *wanted, uint32_t rounds, uint32_t *tree,
                         uint32_t *width);
 /* Gives a call up; its answer says so. */

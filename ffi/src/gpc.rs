@@ -373,6 +373,16 @@ mod tests {
     use crate::object::{HANDLES, Object};
 
     #[test]
+    fn a_tree_has_the_numbers_by_which_it_is_found() {
+        let wider = [Shape::kary(3), Shape::knomial(3), Shape::knomial(255)].map(Option::unwrap);
+        for tree in umbra::call::calibrate::TREES.into_iter().chain(wider).chain([Shape::CHAIN]) {
+            let (number, width) = numbers_of(tree);
+            assert_eq!(shape_of(number, width).unwrap(), tree);
+        }
+        assert_eq!([Shape::BINARY, Shape::CHAIN].map(numbers_of), [(0, 0), (3, 0)]);
+    }
+
+    #[test]
     fn only_answers_that_can_be_asked_for_again_are_kept() {
         let station = Station::create("kept", Seats::new(1)).unwrap();
         let mut member = Member::join(&station, Node(0)).unwrap();

@@ -4,7 +4,6 @@ use std::ffi::c_int;
 
 use umbra::call::{CalibrateError, WaitError};
 use umbra_core::chain::Call;
-use umbra_core::error::Status;
 
 use crate::call::{enter, store, takes};
 use crate::gpc::{Wanted, budget, describe, numbers_of};
@@ -17,7 +16,6 @@ impl From<CalibrateError> for Failure {
         match error {
             CalibrateError::Start(error) => error.into(),
             CalibrateError::Wait(WaitError::Failed(failure)) => Failure::new(Code::Call, failure),
-            CalibrateError::Wait(WaitError::NotYet) => Failure::new(Status::Timeout, WaitError::NotYet),
             other => Failure::new(Code::Stale, other),
         }
     }

@@ -14,14 +14,12 @@ pub(super) const DESTROYED: usize = 4;
 /// Words of the header that the layer above may use.
 const EXTRA: usize = 5;
 const HEADER: usize = 16;
-/// The hint for senders, beside it what receivers sleep on, and how far messages are known to be taken; all are written by
-/// senders.
+/// The hint for senders, beside it what receivers sleep on, and how far messages are known to be taken; senders write them.
 const TAIL: usize = HEADER;
 /// The hint for receivers, and beside it what senders sleep on.
 const HEAD: usize = TAIL + 16;
 const HINTS: usize = HEAD + 16;
-/// Words of a line of the processor's cache.
-pub(super) const LINE: usize = 8;
+const LINE: usize = 8;
 /// Words of a slot before its block: the slot's own, then what a message says about itself.
 pub(super) const SLOT_HEADER: usize = 6;
 
@@ -52,7 +50,8 @@ pub(super) struct Plan {
     pub(super) slots: usize,
     /// Cells of the ring; a power of two.
     pub(super) cells: usize,
-    /// Messages from one look of a sender how far receivers are to the next: a quarter to half of the capacity.
+    /// Messages from one look of a sender how far receivers are to the next: a quarter to half of the capacity, and a power of
+    /// two.
     pub(super) glance: u64,
     pub(super) block: usize,
     cells_at: usize,

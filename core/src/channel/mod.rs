@@ -37,16 +37,17 @@
 //!
 //! Invariants: let `T` be the first position whose cell is not full in its lap nor beyond, `H` the first one that is
 //! not yet taken. Everything below `T` was published, without a gap, and everything below `H` taken; the hints
-//! `tail <= T` and `head <= H`; `T - H <= capacity`. A slot is named by at most one cell, and only while it waits, or
-//! is taken but not yet given back.
+//! `tail <= T`, `head <= H`, and how far messages are known to be taken is `<= H`, too; `T - H <= capacity`. A slot is named
+//! by at most one cell, and only while it waits, or is taken but not yet given back.
 //!
 //! Layout, in words: magic, capacity, slots, bytes of a block, destroyed, 11 for the layer above; hint for senders,
-//! event of sending, 14 zero; hint for receivers, event of receiving, 14 zero; a bit a slot of where to look for a free
-//! one; one word a cell (lap, full, slot), a power of two of them, more than there are slots; then each slot: its word,
-//! length and flags, hints, sender id, id of the send handle (2 words), block, filled up to a line.
+//! event of sending, how far messages are known to be taken, 13 zero; hint for receivers, event of receiving, 14 zero; a
+//! bit a slot of where to look for a free one; one word a cell (lap, full, slot), a power of two of them, more than there
+//! are slots; then each slot: its word, length and flags, hints, sender id, id of the send handle (2 words), block, filled
+//! up to a line.
 //!
-//! *Cost*: sending is two read-modify-writes, receiving three, and a copy. While few slots are in use the bits that say
-//! where to look are only read. Beyond that, each use of a slot clears and sets its bit at most once: one more
+//! *Cost*: sending is two read-modify-writes, receiving three, and a copy. While one message at a time is under way the bits
+//! that say where to look are only read. Beyond that, each use of a slot clears and sets its bit at most once: one more
 //! read-modify-write on either side. Lock-free.
 //!
 //! Source: the mailbox of this crate, with blocks of any size, any capacity and any number of processes.

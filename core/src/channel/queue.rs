@@ -115,7 +115,7 @@ impl<'a> Queue<'a> {
     }
 
     #[inline]
-    pub(super) fn cell(&self, position: u64) -> &'a AtomicU64 {
+    fn cell(&self, position: u64) -> &'a AtomicU64 {
         // The number of cells is a power of two, and they are not empty.
         &self.cells[position as usize & (self.cells.len() - 1)]
     }
@@ -221,24 +221,22 @@ impl<'a> Queue<'a> {
 
     /// Whether fewer messages wait before this position than there is capacity for.
     ///
-    /// What receivers write lies in their caches. So a sender looks now and then how far they are, and not where this
-    /// message's room came from; in a channel that stays nearly full that tells nothing for long, so not each time.
+    /// What receivers write lies in their caches. So a sender looks now and then how far they are, and elsewhere only if
+    /// that does not tell: in a channel that is nearly full, or damaged. It is never told "no" but by what decides.
     #[inline]
     fn has_room(&self, position: u64) -> Result<bool, Damaged> {
-        let before = position.wrapping_sub(self.plan.capacity as u64);
-        // ORDERING: pairs with the store below: whoever finds room here sees what the sender saw who looked.
-        if self.taken_before.load(Ordering::Acquire) > before {
-            return Ok(true);
-        }
-        if position.is_multiple_of(self.plan.glance) {
+        let capacity = self.plan.capacity as u64;
+        let tells = |taken: u64| position.wrapping_sub(taken) < capacity;
+        if position & (self.plan.glance - 1) == 0 {
             // ORDERING: as in `front`.
             let head = self.head.load(Ordering::Acquire);
-            if head > before {
-                self.taken_before.store(head, Ordering::Release);
-                return Ok(true);
-            }
+            self.taken_before.store(head, Ordering::Release);
         }
-        self.is_past(before)
+        // ORDERING: pairs with the store above: whoever finds room here sees what the sender saw who looked.
+        if tells(self.taken_before.load(Ordering::Acquire)) {
+            return Ok(true);
+        }
+        self.is_past(position.wrapping_sub(capacity))
     }
 
     /// Whether the message at this position was taken. One that was not sent yet was not.
@@ -384,3 +382,6 @@ impl<'a> Queue<'a> {
         (0..self.plan.slots).filter(free).count()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -60,7 +60,9 @@ impl Queue<'_> {
                 }
             }
             // Also of slots that the dead one freed without saying so, or whose bit it cleared without looking again.
-            if Slot::load(at).state() == State::Free {
+            // ORDERING: whoever freed it and saw its bit did so before the dead one cleared that; all these are sequentially
+            // consistent.
+            if Slot::load_after_swap(at).state() == State::Free {
                 self.set_hint(slot);
             }
         }

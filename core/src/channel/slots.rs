@@ -1,8 +1,9 @@
 //! Slots: who may fill one, and giving them back.
 //!
 //! The word of a slot decides; a bit for each slot says where to look. While all bits of a word are set, a claim leaves
-//! that of its slot set: as long as few slots are in use nobody writes the bits, which all processes read. Who stumbles
-//! over a bit whose slot is in use clears it, and then looks at the slot once more. From then on, until all bits of that
+//! that of its slot set: as long as no claim meets a slot in use, because one message at a time is under way, nobody writes
+//! the bits, which all processes read. Who stumbles over a bit whose slot is in use clears it, and then looks at the slot
+//! once more. From then on, until all bits of that
 //! word are set again, claims clear those of their slots at once, so that not every claim stumbles over the last one's.
 //!
 //! Who frees a slot does so, and then looks at its bit, and sets it if it was cleared. One of the two looks comes after

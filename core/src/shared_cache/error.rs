@@ -1,7 +1,8 @@
 //! Why a shared cache refuses.
 //!
 //! Whatever is refused, nothing has changed, unless the memory is damaged, or others were faster 65,536 times in a row when a
-//! reference to other data, taken by mistake, was given back: that one stays until its process leaves or is reclaimed.
+//! reference to other data, or its fill, taken by mistake, was given back: that one stays until its process leaves or is
+//! reclaimed.
 
 use core::fmt;
 

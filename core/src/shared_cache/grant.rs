@@ -1,5 +1,6 @@
 //! What a shared cache answers.
 
+use super::word::GENERATION_BITS;
 use crate::cache::Found;
 
 /// A slot, and what is in it.
@@ -32,7 +33,9 @@ impl Grant {
 
 /// The place and the generation that a mark names, if it is one.
 pub(super) const fn marked(mark: u64) -> Option<(u32, u16)> {
-    if mark >> 48 == 1 { Some((mark as u32, (mark >> 32) as u16)) } else { None }
+    // A generation has no bits above its own, where a word has its state.
+    let is_one = mark >> (32 + GENERATION_BITS) == MARKED >> (32 + GENERATION_BITS);
+    if is_one { Some((mark as u32, (mark >> 32) as u16)) } else { None }
 }
 
 /// A grant from a function that is not inlined, in two words: so the grants of those that are stay in registers, and lie

@@ -161,3 +161,36 @@ impl<'a, C: Contract> Client<'a, C> {
         if released { Ok(()) } else { Err(unknown) }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::{Forgetful, Identity, Sharing, words_for};
+    use crate::atomic::Ordering;
+    use crate::cell::BytesMut;
+    use std::vec;
+
+    #[test]
+    fn the_data_that_counts_is_that_behind_the_word() {
+        let sharing = Sharing::new(2, 3).unwrap();
+        let mut memory = vec![0; words_for(1, sharing).unwrap()];
+        let count = memory.len();
+        let words = BytesMut::from_words(&mut memory).words(0, count).unwrap();
+        let client = Forgetful::create(words, 1, sharing, 7).unwrap().join(Identity::new(1, 0)).unwrap();
+        let grant = client.alloc(5).unwrap();
+        client.remember(5).unwrap();
+        let place = client.parts.marked(grant.mark() as u32).unwrap();
+
+        // The place has other data before its word is looked at, and gets this one only then.
+        place.key().store(6, Ordering::Relaxed);
+        let given_back = client.give_back(place, 6, |_| {
+            place.key().store(5, Ordering::Relaxed);
+            true
+        });
+        assert_eq!((given_back, client.references(5)), (None, Ok(1)));
+
+        // A reference to other data is none, and does not stay.
+        let hit = client.hit(place, 5).unwrap();
+        assert_eq!((client.granted(6, hit), client.references(5)), (None, Ok(1)));
+        assert_eq!((client.free(5), client.references(5)), (Ok(()), Ok(0)));
+    }
+}

@@ -1,7 +1,8 @@
 //! Where everything lies in the lent words, and the checks of whoever attaches.
 //!
 //! In words: header (magic; contract, owners and bits of a count; slots; seed; interrupted), the hand of the eviction
-//! at 16, filled up to 32; 16 words an owner; eight words a line of the index (slots, head, three words, three data); one word a slot (its place), filled up to a line; hints at which places slots are free.
+//! at 16, filled up to 32; 16 words an owner; eight words a line of the index (slots of two places, head, three words,
+//! three data); one word a slot (its place), filled up to a line; hints at which places slots are free.
 
 use crate::atomic::{AtomicU64, Ordering};
 use crate::cache::{Forgetting, Plain, Remembering};

@@ -33,7 +33,8 @@ pub(super) struct Held<'p, 'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// What is found at a place in the home line, if it has this data.
+    /// What is found at a place in the home line, for which `found` looks itself whether it has this data. If two places
+    /// say so, because one of them is being changed, one is tried.
     #[inline(always)]
     pub(super) fn at_home<T>(&self, data: u64, found: impl Fn(Place<'a>) -> Option<T>) -> Option<T> {
         let home = self.home(data);

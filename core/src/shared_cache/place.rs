@@ -24,6 +24,8 @@ pub(super) const FAR_MASK: u64 = (1 << FAR_BITS) - 1;
 pub(super) const LOCK: u32 = FAR + FAR_BITS;
 /// Lines that can be between data and its home, and so lines that there can be.
 pub(super) const FARTHEST: usize = FAR_MASK as usize;
+// Each place has a mark.
+const _: () = assert!(FARTHEST < 1 << (u32::BITS - AT_BITS));
 
 /// One place of a line.
 #[derive(Clone, Copy, Debug)]

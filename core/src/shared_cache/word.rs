@@ -16,7 +16,7 @@ const BY_MASK: u64 = 0x1f << BY;
 /// The content was used since the hand came by.
 const USED: u64 = 1 << (BY + 5);
 const GENERATION: u32 = BY + 6;
-const GENERATION_BITS: u32 = 14;
+pub(super) const GENERATION_BITS: u32 = 14;
 /// Generations that are told apart. The models of loom go round in two, to see that nothing rests on more.
 const GENERATIONS: u64 = if cfg!(loom) { 2 } else { 1 << GENERATION_BITS };
 const GENERATION_MASK: u64 = ((1 << GENERATION_BITS) - 1) << GENERATION;
@@ -24,6 +24,7 @@ const GENERATION_MASK: u64 = ((1 << GENERATION_BITS) - 1) << GENERATION;
 const LEAVING: u64 = 1 << (GENERATION + GENERATION_BITS);
 const STATE: u32 = GENERATION + GENERATION_BITS + 1;
 const STATE_MASK: u64 = 7 << STATE;
+const _: () = assert!(STATE + 3 == u64::BITS && GENERATION_BITS <= u16::BITS);
 
 /// Nobody's, with a slot that nobody needs.
 pub(super) const EMPTY: u64 = 0;
@@ -135,13 +136,13 @@ impl Word {
         self.0 & (STATE_MASK | LEAVING) == VALID
     }
 
-    /// Whether it is content that stays, of this generation.
+    /// Whether it is content that stays, of this generation, which has no more bits than a generation has.
     #[inline]
     pub(super) const fn stays_in(self, generation: u16) -> bool {
         self.0 >> GENERATION == VALID >> GENERATION | generation as u64
     }
 
-    /// The same of content that stays, which takes less.
+    /// The generation of content that stays, which takes fewer instructions to find.
     #[inline]
     pub(super) const fn generation_staying(self) -> u16 {
         (self.0 >> GENERATION) as u16
@@ -293,7 +294,7 @@ mod tests {
     const STATES: [u64; 7] = [EMPTY, CLAIMED, FILLING, ABANDONED, VALID, BARE, MOVING];
 
     /// How references are counted: bits of a field, and how many fields.
-    const SHARINGS: [(u32, u8); 4] = [(1, 30), (2, 20), (5, 8), (20, 2)];
+    const SHARINGS: [(u32, u8); 5] = [(1, 30), (2, 20), (5, 8), (20, 2), (32, 1)];
 
     /// Every part of a word but one owner's references.
     fn parts(word: Word) -> (u64, u8, u16, u64) {
@@ -310,6 +311,11 @@ mod tests {
                     for generation in [0, 1, (GENERATIONS - 1) as u16] {
                         let bare = Word(u64::from(generation) << GENERATION | marks | state).of(owner);
                         assert_eq!(parts(bare), (state, number, generation, marks));
+                        let stays = state == VALID && marks & LEAVING == 0;
+                        assert_eq!(bare.stays(), stays);
+                        for asked in [0, 1, (GENERATIONS - 1) as u16] {
+                            assert_eq!(bare.stays_in(asked), stays && asked == generation);
+                        }
                         // All others have as many references as they can.
                         let others = COUNTS & ((1 << (u32::from(owners) * bits)) - 1) & !field.bits;
                         let mut word = Word(bare.0 | others);
@@ -317,6 +323,14 @@ mod tests {
                             word = word.joined(field);
                             assert_eq!((word.count(field), word.0 & others), (count, others));
                         }
+                        let once = Word(bare.0 | others).hit(field);
+                        assert_eq!(once.map(|once| once.0), stays.then_some((bare.0 | others | USED) + field.unit));
+                        if let Some(once) = once {
+                            assert_eq!(once.generation_staying(), generation);
+                            assert_eq!(once.given_back(field).map(|none| none.0), Some(bare.0 | others | USED));
+                        }
+                        assert!(Word(bare.0 | others).given_back(field).is_none(), "nobody's");
+                        assert!(Word(bare.0 | others | field.bits).hit(field).is_none(), "there is no room");
                         let used = if state == VALID { USED } else { 0 };
                         assert_eq!(parts(word), (state, number, generation, marks | used));
                         let most = field.most();

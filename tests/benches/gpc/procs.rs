@@ -15,7 +15,7 @@ use crate::{LOWER, SUM, bulk, call, death, median, sum};
 
 const ROUNDS: usize = 5;
 /// Calls over each tree before one is chosen.
-const CALIBRATION: u32 = 50;
+const CALIBRATION: u32 = 30;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a member serves whose maker has gone.
 const SERVED: Duration = Duration::from_secs(300);
