@@ -258,6 +258,7 @@ pub extern "C" fn umbra_read_free(read: u64) -> c_int {
 
 #[cfg(test)]
 mod tests {
+    use umbra::sys::heap::total;
     use umbra_core::key::{Access, Key};
     use umbra_core::peer::{Peer, Sp, WorldRank};
     use umbra_core::ticket::Locator;
@@ -266,9 +267,7 @@ mod tests {
 
     #[test]
     fn a_read_of_more_than_is_free_is_refused_though_the_system_would_promise_it() {
-        let text = std::fs::read_to_string("/proc/meminfo").unwrap();
-        let all = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB"));
-        let bytes = (all.unwrap().trim().parse::<usize>().unwrap() - 1024) * 1024;
+        let bytes = total().unwrap() as usize - (1 << 20);
         let key = Key::new(Peer::rank(WorldRank(1)).unwrap(), 0, 1);
         let ticket = Ticket { key, base: 0, len: 7, access: Access::READ, locator: Locator::Asked { sp: Sp(0) } };
         // Without the bytes, which nobody could print.

@@ -60,8 +60,18 @@ pub fn more<T>(list: &mut Vec<T>, count: usize) -> Result<(), NoMemory> {
 /// Bytes of memory that can be had without swapping; `None` where nobody says.
 #[must_use]
 pub fn free() -> Option<u64> {
+    said("MemAvailable:")
+}
+
+/// Bytes of memory that the machine has, free or not; `None` where nobody says.
+#[must_use]
+pub fn total() -> Option<u64> {
+    said("MemTotal:")
+}
+
+fn said(what: &str) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(what))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
@@ -159,10 +169,8 @@ mod tests {
 
     #[test]
     fn what_is_not_free_is_not_written_though_the_system_would_promise_it() {
-        let text = std::fs::read_to_string("/proc/meminfo").unwrap();
-        let all = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB"));
         // The system and this process are more than a mebibyte of it, so that much is never free, but promised.
-        let bytes = (all.unwrap().trim().parse::<usize>().unwrap() - 1024) * 1024;
+        let bytes = total().unwrap() as usize - (1 << 20);
         assert_eq!(reserved(bytes, || -> u8 { unreachable!("nothing is written") }), Err(NoMemory { bytes }));
         let mut list: Vec<u8> = Vec::new();
         assert_eq!((more(&mut list, bytes), list.capacity()), (Err(NoMemory { bytes }), 0));

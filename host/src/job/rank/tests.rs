@@ -6,6 +6,7 @@ use super::*;
 use crate::config::Platform;
 use crate::job::JobDirectory;
 use crate::sim::Random;
+use crate::sys::heap;
 
 /// Values that say too much, too little, or nothing that can be read.
 const HOSTILE: [&[u8]; 14] = [
@@ -92,11 +93,9 @@ fn what_is_said_of_a_rank_is_taken_as_it_was_said_or_refused_in_words() {
 
 #[test]
 fn a_part_for_which_there_is_no_memory_is_refused_before_it_is_loaded() {
-    let all = std::fs::read_to_string("/proc/meminfo").unwrap();
-    let all = all.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB"));
-    let all: usize = all.unwrap().trim().parse().unwrap();
+    let all = heap::total().unwrap() as usize;
     for memory in ["heap", "segment"] {
-        for len in [all * 1024, 1 << 60, isize::MAX as usize, usize::MAX] {
+        for len in [all, 1 << 60, isize::MAX as usize, usize::MAX] {
             let said = [("memory", memory.to_owned()), ("input", "/in".to_owned()), ("offset", "0".to_owned())];
             let said = said.into_iter().chain([("len", len.to_string())]);
             let pairs = Pairs(said.map(|(key, value)| (key.to_owned(), value.into())).collect());
