@@ -70,8 +70,7 @@ fn spawn(arguments: &[&str], stdin: Stdio) -> Child {
 pub(crate) struct Members {
     pub(crate) first: Member,
     pub(crate) all: Vec<Node>,
-    /// The one that was the fastest when they began.
-    pub(crate) tree: Tree,
+    tree: Tree,
     children: Children,
 }
 
@@ -89,6 +88,12 @@ impl Members {
         let mut members = Members { first, all, tree: Tree::FLAT, children };
         // Whoever is not there yet finds its request later.
         (0..20).for_each(|_| _ = members.call());
+        members
+    }
+
+    /// The same, who are called over the tree that is the fastest now.
+    fn calibrated(members: u16) -> Members {
+        let mut members = Members::start(members);
         let [fastest, ..] = members.first.calibrate(&call(&members.all), CALIBRATION).expect("good answers");
         members.tree = fastest.tree;
         members
@@ -126,7 +131,7 @@ fn quiet(report: &mut Report, members: u16, mpi: Option<&Program>) -> f64 {
     let mut trees = Vec::new();
     for _ in 0..ROUNDS {
         let (p50, _) = {
-            let mut members = Members::start(members);
+            let mut members = Members::calibrated(members);
             trees.push(members.tree);
             figures(calls, || members.call())
         };
@@ -165,7 +170,7 @@ fn loaded(report: &mut Report, members: u16, quiet: f64, mpi: Option<&Program>) 
     let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let (_, mean) = {
-            let mut members = Members::start(members);
+            let mut members = Members::calibrated(members);
             figures(calls, || members.call())
         };
         ours.push(mean);
