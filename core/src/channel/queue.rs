@@ -226,14 +226,13 @@ impl<'a> Queue<'a> {
     #[inline]
     fn has_room(&self, position: u64) -> Result<bool, Damaged> {
         let capacity = self.plan.capacity as u64;
-        let tells = |taken: u64| position.wrapping_sub(taken) < capacity;
         if position & (self.plan.glance - 1) == 0 {
             // ORDERING: as in `front`.
             let head = self.head.load(Ordering::Acquire);
             self.taken_before.store(head, Ordering::Release);
         }
         // ORDERING: pairs with the store above: whoever finds room here sees what the sender saw who looked.
-        if tells(self.taken_before.load(Ordering::Acquire)) {
+        if position.wrapping_sub(self.taken_before.load(Ordering::Acquire)) < capacity {
             return Ok(true);
         }
         self.is_past(position.wrapping_sub(capacity))

@@ -81,7 +81,7 @@ impl Member {
     /// [`CalibrateError`] of the first call that fails or is not begun for another reason, or if there is room for none of the
     /// trees; no more are made.
     pub fn calibrate(&mut self, call: &Call<'_>, rounds: u32) -> Result<[Tried; TREES.len()], CalibrateError> {
-        let mut times = [(); TREES.len()].map(|()| Vec::new());
+        let mut times: [Vec<_>; TREES.len()] = Default::default();
         for _ in 0..rounds.clamp(1, ROUNDS_MAX) {
             let mut refused = None;
             for (&tree, times) in TREES.iter().zip(&mut times) {
@@ -113,12 +113,11 @@ impl Member {
 }
 
 /// The trees in the order of the times that half of their calls took at most.
-fn ranked(times: [Vec<Duration>; TREES.len()]) -> [Tried; TREES.len()] {
-    let mut times = times.into_iter();
-    let mut tried = TREES.map(|tree| {
-        let mut times = times.next().unwrap_or_default();
+fn ranked(mut times: [Vec<Duration>; TREES.len()]) -> [Tried; TREES.len()] {
+    let mut tried = std::array::from_fn(|at| {
+        let times = &mut times[at];
         times.sort_unstable();
-        Tried { tree, half: times.get(times.len() / 2).copied().unwrap_or(Duration::MAX) }
+        Tried { tree: TREES[at], half: times.get(times.len() / 2).copied().unwrap_or(Duration::MAX) }
     });
     tried.sort_by_key(|tried| tried.half);
     tried
