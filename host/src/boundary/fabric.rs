@@ -20,11 +20,10 @@ use umbra_core::fetch::{fetch_to_read_later, fetch_to_write};
 
 use super::extent::{Extent, LINE, STAMPS};
 use super::transport::{Transport, TransportError};
+use super::way::{LONG, Way};
+use crate::sys::clock::now;
 use crate::sys::segment::{Segment, SegmentError};
 
-/// Bytes of payload from which on the next message to the same rank goes past the caches: to take so many lines back from the
-/// receiver's cache takes longer.
-const LONG: u32 = 16 << 10;
 /// Bytes of a long message that are brought near before they are read. It lies in one piece, so what is read next is known. Of a
 /// short one that would be lines of the next, which its sender would have to take back.
 const AHEAD: usize = 4096;
@@ -46,10 +45,10 @@ pub struct Fabric {
     taken: Vec<u64>,
     /// Those of the messages that were looked at last: only these can be taken. What was written there since is another.
     seen: Vec<u64>,
-    /// Bytes of payload of the last message to each rank.
-    wrote: Vec<u32>,
-    /// Whether the last message from each rank was long.
-    came_long: Vec<bool>,
+    /// To each rank.
+    ways: Vec<Way>,
+    /// Bytes of payload of the message from each rank that was looked at last, as its head says.
+    comes: Vec<u32>,
     /// Of the extent: where slots begin, and how large each is.
     areas: usize,
     capacity: usize,
@@ -75,8 +74,8 @@ impl Fabric {
         segment.at_writable(0, extent.bytes())?;
         let [taken, seen] = [(); 2].map(|()| vec![0; extent.ranks as usize * STAMPS as usize]);
         let (areas, capacity) = (extent.areas(), extent.capacity());
-        let (wrote, came_long) = (vec![0; extent.ranks as usize], vec![false; extent.ranks as usize]);
-        let fabric = Fabric { is_built: false, taken, seen, wrote, came_long, segment, extent, rank, areas, capacity };
+        let (ways, comes) = ((0..extent.ranks).map(|_| Way::new()).collect(), vec![0; extent.ranks as usize]);
+        let fabric = Fabric { is_built: false, taken, seen, ways, comes, segment, extent, rank, areas, capacity };
         fabric.check(rank)?;
         Ok(fabric)
     }
@@ -127,6 +126,11 @@ impl Fabric {
         Ok(self.areas + nth * capacity + start)
     }
 
+    fn way(&self, to: u32) -> Result<&Way, TransportError> {
+        self.check(to)?;
+        Ok(&self.ways[to as usize])
+    }
+
     /// The words themselves.
     pub(super) fn words(
         &self,
@@ -145,14 +149,16 @@ impl Fabric {
         from as usize * STAMPS as usize + (slot % self.extent.slots) as usize
     }
 
-    /// Takes the lines back from a rank that the next message to it will be written to, if that is as short as the last one.
+    /// Takes the lines back from a rank that the next message to it will be written to, if that is as short as the last one and
+    /// goes through the caches.
     ///
     /// To be called when a message of the rank is there: before it sent that, it has read all that lies in any other slot. So the
     /// lines come while this one is read, and not one after the other when they are written to. Its head is as long as that of
     /// this one, or nearly.
     fn take_back(&self, to: u32, slot: u32, head: usize) {
-        let bytes = head.saturating_add(self.wrote[to as usize] as usize);
-        if bytes > AHEAD {
+        let way = &self.ways[to as usize];
+        let bytes = head.saturating_add(way.last() as usize);
+        if bytes > AHEAD || way.is_past() {
             return;
         }
         if let Ok(words) = self.words(self.rank, to, slot, Place::Slot(0), 0, bytes / 8) {
@@ -216,25 +222,37 @@ impl Transport for Fabric {
     }
 
     fn plans(&mut self, _epoch: u32, _peers: &[Peer], _entries: &[Entry]) -> Result<(), TransportError> {
+        self.ways.iter_mut().for_each(Way::begin);
         self.build()
     }
 
     #[inline]
     fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
         let offset = self.offset(self.rank, to, slot, place, behind, values.len())?;
-        Ok(self.segment.write_values(offset, values, self.wrote[to as usize] >= LONG)?)
+        let way = &mut self.ways[to as usize];
+        if !way.is_write_timed() {
+            return Ok(self.segment.write_values(offset, values, way.is_past())?);
+        }
+        let begun = now();
+        self.segment.write_values(offset, values, way.is_past())?;
+        way.wrote_in(now().since(begun));
+        Ok(())
     }
 
     fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
+        let begun = self.way(message.rank)?.is_write_timed().then(now);
         let words = self.words(self.rank, message.rank, message.slot, Place::Slot(0), 0, head.len().div_ceil(8))?;
         Self::store_bytes(words, head);
         let stamp = u64::from(epoch) << 32 | u64::from(message.sequence);
-        let wrote = &mut self.wrote[message.rank as usize];
-        if *wrote >= LONG {
+        let way = &mut self.ways[message.rank as usize];
+        if way.is_past() {
             // ORDERING: before the stamp below; values past the caches are in no order with it else.
             self.segment.settle_values();
         }
-        *wrote = message.in_slot.saturating_add(message.overflow);
+        if let Some(begun) = begun {
+            way.wrote_in(now().since(begun));
+        }
+        way.sent(message.in_slot.saturating_add(message.overflow));
         // ORDERING: release; whoever sees the stamp sees head and payload.
         self.stamp(self.rank, message.rank, message.slot)?.store(stamp, Ordering::Release);
         Ok(())
@@ -252,11 +270,11 @@ impl Transport for Fabric {
         Self::load_bytes(words, head);
         // Whoever says more than there is has lines brought near for nothing.
         let payload = words.get(PAYLOAD / 8).map_or(0, |word| u64::from_le(word.load(Ordering::Relaxed)));
-        let came_long = payload >= u64::from(LONG);
-        if came_long {
+        let payload = u32::try_from(payload).unwrap_or(u32::MAX);
+        if payload >= LONG {
             near(words.as_ptr_range().end.cast(), AHEAD, fetch_to_read_later);
         }
-        self.came_long[from as usize] = came_long;
+        self.comes[from as usize] = payload;
         self.take_back(from, slot.wrapping_add(1), head.len());
         Ok(true)
     }
@@ -265,14 +283,21 @@ impl Transport for Fabric {
         self.check(from)?;
         let at = self.stamp_at(from, slot);
         self.taken[at] = self.seen[at];
+        self.ways[from as usize].came(self.comes[from as usize]);
         Ok(())
     }
 
     #[inline]
     fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
         let offset = self.offset(from, self.rank, slot, place, behind, into.len())?;
-        if !self.came_long[from as usize] {
-            return Ok(self.segment.read_values(offset, into)?);
+        let way = &self.ways[from as usize];
+        if self.comes[from as usize] < LONG {
+            let begun = way.is_read_timed().then(now);
+            self.segment.read_values(offset, into)?;
+            if let Some(begun) = begun {
+                way.read_in(now().since(begun));
+            }
+            return Ok(());
         }
         for (nth, part) in into.chunks_mut(AHEAD / size_of::<f64>()).enumerate() {
             let at = offset + nth * AHEAD;

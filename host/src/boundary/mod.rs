@@ -48,6 +48,7 @@ mod tasks;
 pub(crate) mod touch;
 mod transport;
 mod tree;
+mod way;
 
 pub use agent::{Agent, Attended};
 pub use balance::{MeshError, is_refined};

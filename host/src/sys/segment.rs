@@ -279,6 +279,9 @@ impl Segment {
         Ok(())
     }
 
+    /// Whether processors of this architecture can [write past the caches](Self::write_values).
+    pub const WRITES_PAST: bool = cfg!(target_arch = "x86_64");
+
     /// Copies numbers into the segment, as they lie in memory, for another processor to read: `past` the caches, if so and the
     /// processor can. Then they are in no order with later stores until [`settle_values`](Self::settle_values).
     ///
