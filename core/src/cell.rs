@@ -260,13 +260,21 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
         }
         return;
     }
-    let mut done = 0;
-    while done + 8 <= len {
-        let (from, to) = (from.wrapping_add(done).cast::<Word>(), to.wrapping_add(done).cast::<Word>());
-        // SAFETY: done + 8 <= len, and a `Word` has no alignment.
+    let word = |at: usize| {
+        let (from, to) = (from.wrapping_add(at).cast::<Word>(), to.wrapping_add(at).cast::<Word>());
+        // SAFETY: at + 8 <= len wherever this is called, and a `Word` has no alignment.
         let word = unsafe { from.read_volatile() };
         // SAFETY: as for the load.
         unsafe { to.write_volatile(word) };
+    };
+    let mut done = 0;
+    // To count for every word would take longer than to copy it.
+    while done + 32 <= len {
+        [0, 8, 16, 24].into_iter().for_each(|at| word(done + at));
+        done += 32;
+    }
+    while done + 8 <= len {
+        word(done);
         done += 8;
     }
     while done < len {

@@ -101,7 +101,8 @@ impl Head {
         Head { kind, mode: Mode::empty(), call, attempt: 0, class: 0, edge, a: 0, b: 0 }
     }
 
-    #[inline]
+    // Inlined, all of it lies at places that the compiler knows, and so does what comes behind it.
+    #[inline(always)]
     fn emit(&self, to: &mut Writer<'_>) -> Result<(), Short> {
         let Head { kind, mode, call, attempt, class, edge, a, b } = self;
         to.bytes(&[VERSION, *kind as u8, mode.bits() as u8, (call.seq >> 32) as u8])?;

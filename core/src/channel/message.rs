@@ -76,7 +76,8 @@ impl<'a> Messages<'a> {
         Self::over(memory, Queue::attach)
     }
 
-    #[inline]
+    // Inlined, nothing is laid out that is not used.
+    #[inline(always)]
     pub(super) fn over(
         memory: BytesMut<'a>,
         queue: impl FnOnce(&'a [AtomicU64]) -> Result<Queue<'a>, AttachError>,
@@ -153,10 +154,32 @@ impl<'a> Messages<'a> {
     /// [`SendError`]; nothing was sent then.
     #[inline]
     pub fn send(&self, by: u16, header: Header, bytes: &[u8]) -> Result<Position, SendError> {
-        let mut loan = self.loan(by, bytes.len())?;
-        loan.bytes().write(0, bytes).map_err(|_| SendError::Damaged)?;
-        loan.header = header;
-        loan.publish()
+        let (claim, block) = self.claim(by, bytes.len())?;
+        if block.write(0, bytes).is_err() {
+            self.queue.give_up(claim);
+            return Err(SendError::Damaged);
+        }
+        self.describe(claim.slot(), bytes.len(), header);
+        self.queue.publish(claim)
+    }
+
+    /// A slot for `len` bytes, and these.
+    #[inline]
+    fn claim(&self, by: u16, len: usize) -> Result<(Claim, BytesMut<'a>), SendError> {
+        if self.queue.is_destroyed() {
+            return Err(SendError::Destroyed);
+        }
+        if len > self.block {
+            return Err(SendError::TooLarge { len, block: self.block });
+        }
+        let claim = self.queue.claim(by)?;
+        match self.bytes(claim.slot()).and_then(|block| block.part(0, len).ok()) {
+            Some(bytes) => Ok((claim, bytes)),
+            None => {
+                self.queue.give_up(claim);
+                Err(SendError::Damaged)
+            }
+        }
     }
 
     /// A slot to write a message of `len` bytes into, without a copy.
@@ -165,14 +188,7 @@ impl<'a> Messages<'a> {
     /// [`SendError`].
     #[inline]
     pub fn loan(&self, by: u16, len: usize) -> Result<Loan<'a>, SendError> {
-        if self.queue.is_destroyed() {
-            return Err(SendError::Destroyed);
-        }
-        if len > self.block {
-            return Err(SendError::TooLarge { len, block: self.block });
-        }
-        let claim = self.queue.claim(by)?;
-        let bytes = self.bytes(claim.slot()).and_then(|block| block.part(0, len).ok()).ok_or(SendError::Damaged)?;
+        let (claim, bytes) = self.claim(by, len)?;
         Ok(Loan { messages: *self, claim: Some(claim), bytes, header: Header::default() })
     }
 
