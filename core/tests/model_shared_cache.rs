@@ -275,13 +275,13 @@ proptest! {
     #[test]
     fn a_batch_does_what_single_operations_do_and_says_where_it_ended(
         slots in 1_usize..20,
-        batches in prop::collection::vec((any::<bool>(), prop::collection::vec(0..IDS as u64, 0..70)), 1..30),
+        batches in prop::collection::vec((0..4, prop::collection::vec(0..IDS as u64, 0..70)), 1..30),
     ) {
         /// What single operations give up to the first refusal, and that.
-        fn each<T, E>(ids: &[u64], one: impl Fn(u64) -> Result<T, E>) -> (Vec<T>, Result<(), Partial<E>>) {
+        fn each<I: Copy, T, E>(all: &[I], act: impl Fn(I) -> Result<T, E>) -> (Vec<T>, Result<(), Partial<E>>) {
             let mut given = Vec::new();
-            for &data in ids {
-                match one(data) {
+            for &one in all {
+                match act(one) {
                     Ok(value) => given.push(value),
                     Err(error) => {
                         let done = given.len();
@@ -294,15 +294,26 @@ proptest! {
         with_words(slots, |words| with_words(slots, |others| {
             let join = |words| Stack::create(words, slots, sharing(), 7).unwrap().join(identity(1)).unwrap();
             let (single, batched) = (join(words), join(others));
-            for (free, ids) in batches {
-                if free {
-                    assert_eq!(batched.free_all(&ids), each(&ids, |data| single.free(data)).1);
-                    continue;
+            // A mark of each, of references that are held, or were.
+            let mut marks = [0; IDS];
+            for (what, ids) in batches {
+                match what {
+                    0 => assert_eq!(batched.free_all(&ids), each(&ids, |data| single.free(data)).1),
+                    1 => {
+                        let marked: Vec<_> = ids.iter().map(|&data| (data, marks[data as usize])).collect();
+                        let result = each(&marked, |(data, mark)| single.free_marked(data, mark)).1;
+                        assert_eq!(batched.free_all_marked(&marked), result);
+                    }
+                    _ => {
+                        let mut grants = vec![None; ids.len()];
+                        let (given, result) = each(&ids, |data| single.alloc(data));
+                        assert_eq!(batched.alloc_all(&ids, &mut grants), result);
+                        assert_eq!(grants.into_iter().flatten().collect::<Vec<_>>(), given);
+                        for (&data, grant) in ids.iter().zip(given).filter(|_| what == 3) {
+                            marks[data as usize] = grant.mark();
+                        }
+                    }
                 }
-                let mut grants = vec![None; ids.len()];
-                let (given, result) = each(&ids, |data| single.alloc(data));
-                assert_eq!(batched.alloc_all(&ids, &mut grants), result);
-                assert_eq!(grants.into_iter().flatten().collect::<Vec<_>>(), given);
             }
         }));
     }

@@ -129,16 +129,20 @@ static void batches(void)
     memset(grants, 0xff, sizeof grants);
     must(umbra_cache_free_all(cache, data + 91, grants, 9, &done));
     CHECK(done == 9);
-    CHECK(umbra_cache_alloc_all(cache, NULL, 2, grants, &done) == -UMBRA_EINVAL);
+    CHECK(umbra_cache_alloc_all(cache, NULL, 2, grants, &done) == -UMBRA_EINVAL && done == 0);
     CHECK(umbra_cache_alloc_all(cache, data, 2, NULL, &done) == -UMBRA_EINVAL);
     CHECK(umbra_cache_alloc_all(cache, data, 2, grants, NULL) == -UMBRA_EINVAL);
-    CHECK(umbra_cache_free_all(cache, data, NULL, 1, NULL) == -UMBRA_EINVAL && done == 9);
+    CHECK(umbra_cache_free_all(cache, data, NULL, 1, NULL) == -UMBRA_EINVAL);
     CHECK(umbra_cache_free_all(cache, data, NULL, 1, &done) == -UMBRA_EUNUSED);
     must(umbra_cache_alloc_all(cache, NULL, 0, NULL, &done));
     CHECK(done == 0);
     must(umbra_cache_interrupt(cache));
     CHECK(umbra_cache_free_all(cache, data, grants, 2, &done) == -UMBRA_EINTERRUPTED && done == 0);
     must(umbra_cache_destroy(cache));
+    done = 9;
+    CHECK(umbra_cache_alloc_all(cache, data, 2, grants, &done) == -UMBRA_ESTALE && done == 0);
+    done = 9;
+    CHECK(umbra_cache_free_all(cache, data, grants, 2, &done) == -UMBRA_ESTALE && done == 0);
 }
 
 int main(void)

@@ -9,6 +9,7 @@ static umbra_stream stream;
 static umbra_sender sender;
 static umbra_receiver receiver;
 static umbra_cache cache, interrupted;
+static umbra_shared_cache shared;
 static umbra_cached_memory places;
 static umbra_stencil stencil, stopped;
 static umbra_station station;
@@ -65,6 +66,10 @@ SAYS(fabric_for, undone(umbra_fabric_create(&mesh, at, count, &other), umbra_fab
 SAYS(fabric_along, undone(umbra_fabric_attach(descriptor, &mesh, at, count, &other), umbra_fabric_release))
 SAYS(cache_free, umbra_cache_free_all(cache, at, NULL, count, &length))
 SAYS(cache_free_by, umbra_cache_free_all(cache, room, at, count, &length))
+SAYS(shared_pin, umbra_shared_cache_pin_all(shared, at, count, 0, (struct umbra_shared_pin *)(void *)room, &length))
+SAYS(shared_pin_into, umbra_shared_cache_pin_all(shared, room, count, 0, at, &length))
+SAYS(shared_free, umbra_shared_cache_free_all(shared, at, count, 0, &length))
+SAYS(shared_free_pins, umbra_shared_cache_free_pins(shared, at, count, &length))
 SAYS(stencil_count, umbra_stencil_count(stencil, at, count))
 SAYS(stencil_submit, umbra_stencil_submit(stencil, 1, at, count, NULL))
 SAYS(stencil_alloc, umbra_stencil_alloc(stencil, 1, at, count, 0, &number))
@@ -189,6 +194,10 @@ static const struct row {
     ROW(cache_alloc, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
     ROW(cache_free, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
     ROW(cache_free_by, 0, -UMBRA_ENOSLOT, -UMBRA_EINVAL, -UMBRA_EINVAL),
+    ROW(shared_pin, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
+    ROW(shared_pin_into, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
+    ROW(shared_free, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
+    ROW(shared_free_pins, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
     ROW(stencil_count, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
     ROW(stencil_submit, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
     ROW(stencil_alloc, -UMBRA_ETIMEOUT, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
@@ -259,7 +268,10 @@ static void caches(void)
 {
     uint32_t slot, found;
     OPTIONS(umbra_cache_options, slots);
+    OPTIONS(umbra_shared_cache_options, of_all);
     OPTIONS(umbra_memory_options, bytes);
+    of_all.slots = 4;
+    must(umbra_shared_cache_create(&of_all, &shared));
     slots.slots = 4;
     slots.ids = 8;
     must(umbra_cache_create(&slots, &cache));
@@ -317,6 +329,7 @@ int main(void)
     size_t at;
     OPTIONS(umbra_pool_options, bytes);
     OPTIONS(umbra_channel_options, messages);
+    OPTIONS(umbra_shared_cache_statistics, told);
     doing = "lengths";
     bytes.bytes = 1 << 20;
     must(umbra_pool_create(NULL, &bytes, &pool));
@@ -338,6 +351,8 @@ int main(void)
     CHECK(umbra_fabric_release(fabric) == 0 && umbra_gpc_leave(member) == 0 && umbra_station_detach(station) == 0);
     CHECK(umbra_stencil_destroy(stopped) == 0 && umbra_stencil_destroy(stencil) == 0);
     CHECK(umbra_cached_memory_destroy(places) == 0);
+    must(umbra_shared_cache_statistics(shared, &told));
+    CHECK(told.loads == 0 && umbra_shared_cache_leave(shared) == 0);
     CHECK(umbra_cache_destroy(interrupted) == 0 && umbra_cache_destroy(cache) == 0);
     CHECK(umbra_sender_close(sender, 1000) == 0 && umbra_receiver_close(receiver, 1000) == 0);
     CHECK(umbra_stream_detach(stream) == 0 && umbra_channel_detach(channel) == 0);

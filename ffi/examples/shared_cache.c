@@ -444,6 +444,123 @@ static void pins_and_errors(umbra_shared_cache cache)
     must(umbra_shared_cache_free(cache, 6, 0));
 }
 
+/* Many at once: in order, up to the first that is refused. */
+static void batches(umbra_shared_cache cache)
+{
+    static const uint64_t data[] = {20, 21, 20, 22, 23};
+    struct umbra_shared_pin pins[5], again[4];
+    char detail[512];
+    size_t done = 99, i;
+
+    doing = "a batch for which there are not enough slots";
+    memset(pins, 0x5a, sizeof pins);
+    CHECK(umbra_shared_cache_pin_all(cache, data, 5, PATIENCE_MS, pins, &done) == -UMBRA_EFULL && done == 4);
+    must(umbra_error_detail(detail, sizeof detail, NULL));
+    CHECK(strstr(detail, "after 4 of the batch") != NULL);
+    CHECK(pins[4].data == pins[4].mark && pins[4].slot == 0x5a5a5a5a && state(cache, 23) == UMBRA_SLOT_NONE);
+    /* Those who wait for what is missing may hold what others wait for: first it is filled. */
+    for (i = 0; i < done; i++) {
+        CHECK(pins[i].data == data[i] && pins[i].mark != 0 && pins[i].slot < SLOTS);
+        CHECK(pins[i].found == (i == 2 ? UMBRA_FOUND_ASSIGNED : UMBRA_FOUND_EMPTY));
+        if (pins[i].found == UMBRA_FOUND_EMPTY) {
+            snprintf(content + pins[i].slot * SLOT_BYTES, SLOT_BYTES, "content of %lu", (unsigned long)data[i]);
+            must(umbra_shared_cache_remember(cache, data[i], PATIENCE_MS));
+        }
+    }
+    for (i = 0; i < done; i++) {
+        must(umbra_shared_cache_wait_filled(cache, data[i], PATIENCE_MS));
+        holds(pins[i].slot, data[i]);
+    }
+
+    doing = "a batch of what is there";
+    must(umbra_shared_cache_pin_all(cache, data, 4, 0, again, &done));
+    CHECK(done == 4 && references(cache, 20) == 4 && references(cache, 21) == 2 && references(cache, 22) == 2);
+    for (i = 0; i < 4; i++)
+        CHECK(again[i].found == UMBRA_FOUND_REMEMBERED && again[i].slot == pins[i].slot);
+
+    doing = "a batch is given back";
+    must(umbra_shared_cache_free_pins(cache, pins, 4, &done));
+    CHECK(done == 4 && references(cache, 20) == 2 && references(cache, 21) == 1 && references(cache, 22) == 1);
+    for (i = 0; i < 4; i++)
+        CHECK(pins[i].data == data[i] && pins[i].mark == 0);
+    CHECK(umbra_shared_cache_free_pins(cache, pins, 4, &done) == -UMBRA_ENOSLOT && done == 0);
+    must(umbra_shared_cache_free_pin(cache, &again[1]));
+    CHECK(umbra_shared_cache_free_pins(cache, again, 4, &done) == -UMBRA_ENOSLOT && done == 1);
+    CHECK(again[0].mark == 0 && again[2].mark != 0 && references(cache, 20) == 1);
+    must(umbra_shared_cache_free_pins(cache, again + 2, 2, &done));
+    CHECK(done == 2 && references(cache, 20) == 0 && references(cache, 21) == 0 && references(cache, 22) == 0);
+
+    doing = "a batch is given back by its ids";
+    must(umbra_shared_cache_pin_all(cache, data, 4, 0, pins, &done));
+    must(umbra_shared_cache_free_all(cache, data, 3, 0, &done));
+    CHECK(done == 3 && references(cache, 20) == 0 && references(cache, 21) == 0 && references(cache, 22) == 1);
+    CHECK(umbra_shared_cache_free_all(cache, data + 3, 2, PATIENCE_MS, &done) == -UMBRA_ENOSLOT && done == 1);
+    CHECK(umbra_shared_cache_free_all(cache, data, 4, PATIENCE_MS, &done) == -UMBRA_EUNUSED && done == 0);
+    CHECK(state(cache, 20) == UMBRA_SLOT_IDLE && state(cache, 21) == UMBRA_SLOT_IDLE && state(cache, 22) == UMBRA_SLOT_IDLE);
+
+    doing = "a batch of nothing, and of what is not there";
+    must(umbra_shared_cache_pin_all(cache, NULL, 0, 0, NULL, &done));
+    must(umbra_shared_cache_free_pins(cache, NULL, 0, &done));
+    must(umbra_shared_cache_free_all(cache, NULL, 0, 0, &done));
+    CHECK(done == 0);
+    CHECK(umbra_shared_cache_pin_all(cache, data, 4, 0, pins, NULL) == -UMBRA_EINVAL);
+    CHECK(umbra_shared_cache_pin_all(cache, data, 4, 0, NULL, &done) == -UMBRA_EINVAL && done == 0);
+    CHECK(references(cache, 20) == 0);
+    CHECK(umbra_shared_cache_free_pins(cache, pins, 4, NULL) == -UMBRA_EINVAL);
+    CHECK(umbra_shared_cache_free_all(cache, data, 4, 0, NULL) == -UMBRA_EINVAL);
+}
+
+/* More than are done in one piece, up to what is counted, and after the end. */
+static void long_batches(void)
+{
+    enum { SOME = 150, MOST = 1023 };
+    static uint64_t data[MOST + 1];
+    static struct umbra_shared_pin pins[MOST + 1];
+    struct umbra_shared_cache_options options;
+    umbra_shared_cache cache;
+    size_t done = 99, i;
+    uint64_t mark;
+
+    doing = "long batches";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.contract = UMBRA_CACHE_STACK;
+    options.slots = SOME;
+    options.processes = 4;
+    must(umbra_shared_cache_create(&options, &cache));
+    for (i = 0; i < SOME; i++)
+        data[i] = (uint64_t)i << 33 | 5;
+    must(umbra_shared_cache_pin_all(cache, data, SOME, 0, pins, &done));
+    CHECK(done == SOME);
+    for (i = 0; i < SOME; i++)
+        CHECK(pins[i].data == data[i] && pins[i].found == UMBRA_FOUND_EMPTY && references(cache, data[i]) == 1);
+    mark = pins[100].mark;
+    pins[100].mark = 0;
+    CHECK(umbra_shared_cache_free_pins(cache, pins, SOME, &done) == -UMBRA_ENOSLOT && done == 100);
+    CHECK(pins[99].mark == 0 && pins[101].mark != 0 && state(cache, data[99]) == UMBRA_SLOT_NONE);
+    pins[100].mark = mark;
+    must(umbra_shared_cache_free_pins(cache, pins + 100, SOME - 100, &done));
+    CHECK(done == SOME - 100 && state(cache, data[149]) == UMBRA_SLOT_NONE);
+
+    /* What no other process can end is not waited for. */
+    memset(data, 0, sizeof data);
+    CHECK(umbra_shared_cache_pin_all(cache, data, MOST + 1, PATIENCE_MS, pins, &done) == -UMBRA_EFULL && done == MOST);
+    CHECK(references(cache, 0) == MOST);
+    CHECK(umbra_shared_cache_free_all(cache, data, MOST + 1, PATIENCE_MS, &done) == -UMBRA_ENOSLOT && done == MOST);
+
+    must(umbra_shared_cache_interrupt(cache));
+    CHECK(umbra_shared_cache_pin_all(cache, data, 2, PATIENCE_MS, pins, &done) == -UMBRA_EINTERRUPTED && done == 0);
+    CHECK(umbra_shared_cache_free_pins(cache, pins, 2, &done) == -UMBRA_EINTERRUPTED && done == 0);
+    CHECK(umbra_shared_cache_free_all(cache, data, 2, PATIENCE_MS, &done) == -UMBRA_EINTERRUPTED && done == 0);
+    must(umbra_shared_cache_leave(cache));
+    done = 99;
+    CHECK(umbra_shared_cache_pin_all(cache, data, 2, 0, pins, &done) == -UMBRA_ESTALE && done == 0);
+    done = 99;
+    CHECK(umbra_shared_cache_free_pins(cache, pins, 2, &done) == -UMBRA_ESTALE && done == 0);
+    done = 99;
+    CHECK(umbra_shared_cache_free_all(cache, data, 2, 0, &done) == -UMBRA_ESTALE && done == 0);
+}
+
 static void another_contract(void)
 {
     struct umbra_shared_cache_options options;
@@ -478,11 +595,18 @@ static umbra_shared_cache inherited;
 
 static void is_refused(int memory, int said)
 {
+    const uint64_t data = 1;
     struct umbra_shared_cache_statistics statistics;
+    struct umbra_shared_pin pin;
     uint32_t slot, found;
     umbra_shared_cache own;
+    size_t done = 99;
     (void)memory;
     statistics.size = sizeof statistics;
+    CHECK(umbra_shared_cache_pin_all(inherited, &data, 1, 0, &pin, &done) == -UMBRA_ESTALE && done == 0);
+    memset(&pin, 0, sizeof pin);
+    CHECK(umbra_shared_cache_free_pins(inherited, &pin, 1, &done) == -UMBRA_ESTALE);
+    CHECK(umbra_shared_cache_free_all(inherited, &data, 1, 0, &done) == -UMBRA_ESTALE);
     CHECK(umbra_shared_cache_alloc(inherited, 1, 0, &slot, &found) == -UMBRA_ESTALE);
     CHECK(umbra_shared_cache_free(inherited, 1, 0) == -UMBRA_ESTALE);
     CHECK(umbra_shared_cache_state(inherited, 1, 0, &slot) == -UMBRA_ESTALE);
@@ -519,6 +643,8 @@ int main(void)
     one_is_killed(cache, memory);
     one_waits(cache, memory);
     pins_and_errors(cache);
+    batches(cache);
+    long_batches();
     another_contract();
 
     doing = "a child";

@@ -310,7 +310,7 @@ struct umbra_cache_grant {
 
 /* Takes a reference to the slot of each of count data, in order and without waiting: who held some slots while it waits for more
  * could wait for ever. The first refusal ends the call with its code; done gets the number of references that were taken, whose
- * grants are stored. They are the caller's, also after a failure. */
+ * grants are stored, and 0 if the handle or a list is refused. They are the caller's, also after a failure. */
 int umbra_cache_alloc_all(umbra_cache cache, const uint64_t *data, size_t count, struct umbra_cache_grant *grants, size_t *done);
 /* Gives a reference to each of count data back, in order. grants is what was told of them, and saves a search for each that is
  * still where it was then; or NULL. Grants are only hints, also those of other data or of another cache. The first refusal ends
@@ -426,6 +426,24 @@ int umbra_shared_cache_pin(umbra_shared_cache cache, uint64_t data, uint64_t tim
 /* -UMBRA_ENOSLOT: it was given back already, or this process has no such reference; -UMBRA_EBUSY: retry. Do not copy pins: who
  * gives a copy back gives back another reference of this process to the same data, if there is one. */
 int umbra_shared_cache_free_pin(umbra_shared_cache cache, struct umbra_shared_pin *pin);
+
+/* Many references at once, in the order of a list of count elements: each as the call for one does it, but what all of them need of
+ * the memory is fetched together. timeout_ms is for the whole call. The first refusal ends it with its code; done gets the number
+ * of elements before that, for which it was done and stays done, and 0 if the handle or a list is refused. To go on, call again
+ * with the rest of the list. */
+
+/* Takes a pin of each of count data, into pins, which has room for as many. The first done of them are the caller's, also after a
+ * failure, and the others stay as they were. Others may do something between two of them, and each says what was found when it was
+ * taken; of data that is in the list twice, the second may be UMBRA_FOUND_ASSIGNED by the first. Does not wait for slots, because
+ * who held some while it waits for more could wait for ever: if all are in use, -UMBRA_EFULL, whatever timeout_ms is. For the same
+ * reason fill or abandon all that were found UMBRA_FOUND_EMPTY before you wait for the content of others. */
+int umbra_shared_cache_pin_all(umbra_shared_cache cache, const uint64_t *data, size_t count, uint64_t timeout_ms,
+                               struct umbra_shared_pin *pins, size_t *done);
+/* Gives count pins back, of one call or of several and in any order: the marks of the first done of them are 0 then.
+ * -UMBRA_ENOSLOT and -UMBRA_EBUSY as from umbra_shared_cache_free_pin. */
+int umbra_shared_cache_free_pins(umbra_shared_cache cache, struct umbra_shared_pin *pins, size_t count, size_t *done);
+/* Gives a reference to each of count data back by their ids. -UMBRA_EUNUSED and -UMBRA_ENOSLOT: freed too often. */
+int umbra_shared_cache_free_all(umbra_shared_cache cache, const uint64_t *data, size_t count, uint64_t timeout_ms, size_t *done);
 
 /* What the slot of data is doing. */
 #define UMBRA_SLOT_NONE 0           /* the data has none */

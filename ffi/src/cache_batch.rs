@@ -5,12 +5,12 @@ use std::ffi::c_int;
 use umbra_core::cache::{Found, Grant};
 
 use crate::cached::number_of;
-use crate::call::{enter, numbers, store, takes};
+use crate::call::{enter, numbers, store, takes_list};
 use crate::object::with_cache;
 use crate::status::Failure;
 
-/// References that are taken or given back under one lock.
-const AT_ONCE: usize = 64;
+/// References that are taken or given back at once; in a cache for threads, under one lock.
+pub(crate) const AT_ONCE: usize = 64;
 
 /// `struct umbra_cache_grant`.
 #[derive(Clone, Copy)]
@@ -30,31 +30,36 @@ impl From<Grant> for Granted {
 }
 
 /// How far a batch came, and why not further.
-struct Done {
+pub(crate) struct Done {
     count: usize,
     failure: Option<Failure>,
 }
 
 impl Done {
+    /// All of so many, unless it ended sooner.
+    pub(crate) fn all(count: usize, ended: Result<(), (usize, Failure)>) -> Done {
+        let Err((count, Failure { code, detail })) = ended else { return Done { count, failure: None } };
+        let detail = format!("after {count} of the batch: {detail}");
+        Done { count, failure: Some(Failure { code, detail }) }
+    }
+
     /// Acts upon some elements at a time, up to the first that is refused.
-    fn of<T: Copy>(all: &[T], mut act: impl FnMut(usize, &[T]) -> Result<(), (usize, Failure)>) -> Done {
+    pub(crate) fn of<T>(all: &[T], mut act: impl FnMut(usize, &[T]) -> Result<(), (usize, Failure)>) -> Done {
         let mut count = 0;
         for some in all.chunks(AT_ONCE) {
-            if let Err((done, Failure { code, detail })) = act(count, some) {
-                count += done;
-                let detail = format!("after {count} of the batch: {detail}");
-                return Done { count, failure: Some(Failure { code, detail }) };
+            if let Err((done, failure)) = act(count, some) {
+                return Done::all(all.len(), Err((count + done, failure)));
             }
             count += some.len();
         }
-        Done { count, failure: None }
+        Done::all(count, Ok(()))
     }
 
     /// Stores how far it came, in any case.
     ///
     /// # Safety
     /// As for [`store`].
-    unsafe fn tell(self, done: *mut usize) -> Result<(), Failure> {
+    pub(crate) unsafe fn tell(self, done: *mut usize) -> Result<(), Failure> {
         // SAFETY: the caller's promise.
         unsafe { store(done, self.count) }?;
         self.failure.map_or(Ok(()), Err)
@@ -75,12 +80,11 @@ pub unsafe extern "C" fn umbra_cache_alloc_all(
     done: *mut usize,
 ) -> c_int {
     enter(|| {
-        takes(done)?;
+        // SAFETY: the caller's promise about the output. Whatever is refused, nothing is done yet.
+        unsafe { store(done, 0) }?;
         // SAFETY: the caller's promise about the ids.
         let data = unsafe { numbers(data, count) }?;
-        if count > 0 {
-            takes(grants)?;
-        }
+        takes_list(grants, count)?;
         let far = with_cache(cache, |cache| {
             Ok(Done::of(data, |before, data| {
                 let mut taken = [Grant::NONE; AT_ONCE];
@@ -112,7 +116,8 @@ pub unsafe extern "C" fn umbra_cache_free_all(
     done: *mut usize,
 ) -> c_int {
     enter(|| {
-        takes(done)?;
+        // SAFETY: the caller's promise about the output. Whatever is refused, nothing is done yet.
+        unsafe { store(done, 0) }?;
         // SAFETY: the caller's promise about the ids.
         let data = unsafe { numbers(data, count) }?;
         let grants = if grants.is_null() {

@@ -119,7 +119,8 @@ pub(crate) fn numbers_from(first: u32, slots: u32) -> Result<Range<u32>, Failure
     end.map(|end| first..end).ok_or_else(refused)
 }
 
-fn partly<E: Into<Failure>>(partial: Partial<E>) -> (usize, Failure) {
+/// What a batch in C is told of how it ended.
+pub(crate) fn partly<E: Into<Failure>>(partial: Partial<E>) -> (usize, Failure) {
     (partial.done, partial.error.into())
 }
 

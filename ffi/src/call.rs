@@ -203,17 +203,21 @@ pub(crate) unsafe fn by_copy<T, E>(
     Ok(told)
 }
 
+/// Whether so many numbers can lie there, as far as an address tells; where none lie does not matter.
+pub(crate) fn takes_list<T>(numbers: *mut T, count: usize) -> Result<(), Failure> {
+    let can = !numbers.is_null() && numbers.is_aligned() && count <= isize::MAX as usize / size_of::<T>();
+    if count == 0 || can { Ok(()) } else { Err(null("list")) }
+}
+
 /// The caller's numbers.
 ///
 /// # Safety
 /// `numbers` points to `count` numbers that do not change during the call, or is null with `count` 0. Any bits are a `T`.
 #[allow(unsafe_code)]
 pub(crate) unsafe fn numbers<'a, T>(numbers: *const T, count: usize) -> Result<&'a [T], Failure> {
+    takes_list(numbers.cast_mut(), count)?;
     if count == 0 {
         return Ok(&[]);
-    }
-    if numbers.is_null() || !numbers.is_aligned() || count > isize::MAX as usize / size_of::<T>() {
-        return Err(null("list"));
     }
     // SAFETY: not null, aligned, not too long; that so many numbers are there is the caller's promise.
     Ok(unsafe { std::slice::from_raw_parts(numbers, count) })

@@ -126,6 +126,8 @@ pub mod session;
 #[allow(unsafe_code)]
 pub mod shared_cache;
 #[allow(unsafe_code)]
+pub mod shared_pin;
+#[allow(unsafe_code)]
 pub mod station;
 #[allow(unsafe_code)]
 pub mod stencil;

@@ -7,8 +7,8 @@ use umbra_core::cache::State;
 use umbra_core::shared_cache::Sharing;
 
 use crate::cache::{alloc_telling, forget_telling};
-use crate::cached::number_of;
-use crate::call::{announced, enter, lent, sized, store, store_sized, takes};
+use crate::cache_batch::Done;
+use crate::call::{announced, enter, lent, numbers, sized, store, store_sized, takes};
 use crate::joint::Joint;
 use crate::object::{HANDLES, Object, with_shared_cache};
 use crate::pool::{keep, patience};
@@ -41,15 +41,6 @@ impl Options {
             Failure::new(Code::Invalid, detail)
         })
     }
-}
-
-/// `struct umbra_shared_pin`.
-#[repr(C)]
-pub struct Pinned {
-    data: u64,
-    mark: u64,
-    slot: u32,
-    found: u32,
 }
 
 /// `struct umbra_shared_cache_reclaimed`.
@@ -196,39 +187,6 @@ pub unsafe extern "C" fn umbra_shared_cache_alloc(
     enter(|| unsafe { alloc_telling(slot, found, alloc) })
 }
 
-/// The same, with the reference as a value that is given back without looking for the data.
-///
-/// # Safety
-/// `pin` is valid for writing.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbra_shared_cache_pin(cache: u64, data: u64, timeout_ms: u64, pin: *mut Pinned) -> c_int {
-    enter(|| {
-        takes(pin)?;
-        let grant = with_shared_cache(cache, |joint| joint.alloc(data, patience(timeout_ms)))?;
-        let pinned = Pinned { data, mark: grant.mark(), slot: grant.slot, found: number_of(grant.found) };
-        // SAFETY: the caller's promise about the output.
-        unsafe { store(pin, pinned) }
-    })
-}
-
-/// Gives back the reference of a pin, whose mark is 0 then.
-///
-/// # Safety
-/// `pin` points to a pin that nobody else uses during the call.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbra_shared_cache_free_pin(cache: u64, pin: *mut Pinned) -> c_int {
-    enter(|| {
-        takes(pin)?;
-        with_shared_cache(cache, |joint| {
-            // SAFETY: not null and aligned; that it is a pin, and nobody else's now, is the caller's promise.
-            let pin = unsafe { &mut *pin };
-            joint.free_marked(pin.data, pin.mark)?;
-            pin.mark = 0;
-            Ok(())
-        })
-    })
-}
-
 /// Waits until the slot of data is filled, for so long.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_shared_cache_wait_filled(cache: u64, data: u64, timeout_ms: u64) -> c_int {
@@ -239,6 +197,29 @@ pub extern "C" fn umbra_shared_cache_wait_filled(cache: u64, data: u64, timeout_
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_shared_cache_free(cache: u64, data: u64, timeout_ms: u64) -> c_int {
     enter(|| with_shared_cache(cache, |joint| joint.free(data, patience(timeout_ms))))
+}
+
+/// Gives references to data back in order, up to the first that is refused.
+///
+/// # Safety
+/// `data` points to `count` ids that do not change during the call; `done` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_shared_cache_free_all(
+    cache: u64,
+    data: *const u64,
+    count: usize,
+    timeout_ms: u64,
+    done: *mut usize,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise about the output. Whatever is refused, nothing is done yet.
+        unsafe { store(done, 0) }?;
+        // SAFETY: the caller's promise about the ids.
+        let data = unsafe { numbers(data, count) }?;
+        let ended = with_shared_cache(cache, |joint| Ok(joint.free_all(data, patience(timeout_ms))))?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { Done::all(count, ended).tell(done) }
+    })
 }
 
 /// The content is there, says who found the slot empty.
