@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use umbra::call::{CalibrateError, WaitError};
+use umbra::call::CalibrateError;
 use umbra_core::chain::Call;
 
 use crate::call::{enter, store, takes};
@@ -15,8 +15,8 @@ impl From<CalibrateError> for Failure {
     fn from(error: CalibrateError) -> Failure {
         match error {
             CalibrateError::Start(error) => error.into(),
-            CalibrateError::Wait(WaitError::Failed(failure)) => Failure::new(Code::Call, failure),
-            other => Failure::new(Code::Stale, other),
+            CalibrateError::Wait(error) => error.into(),
+            other => Failure::new(Code::Invalid, other),
         }
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use umbra::call::{Reply, Segment as Cut, StreamError, WaitError, Window as Cuts};
 use umbra_core::chain::{Call, Data};
-use umbra_core::error::Status;
 
 use crate::call::{enter, sized};
 use crate::gpc::{Answer, Wanted, budget, describe, takes_answer, tell};
@@ -40,9 +39,7 @@ impl From<StreamError> for Failure {
             StreamError::NoWindow => Code::Invalid,
             StreamError::Offer { error, .. } => Failure::from(error.clone()).code,
             StreamError::Start { error, .. } => Failure::from(*error).code,
-            StreamError::Call { error: WaitError::Failed(_), .. } => Code::Call,
-            StreamError::Call { error: WaitError::NotYet, .. } => Code::Status(Status::Timeout),
-            StreamError::Call { .. } => Code::Stale,
+            StreamError::Call { error, .. } => Failure::from(error.clone()).code,
             _ => Code::Invalid,
         };
         Failure::new(code, error)

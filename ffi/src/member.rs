@@ -172,8 +172,7 @@ impl Seat {
             None => match self.member.wait(Handle::from_bits(call), patience) {
                 Ok(reply) => Ok(reply),
                 Err(WaitError::Failed(failure)) => Err(failure),
-                Err(WaitError::NotYet) => return Err(Failure::new(Status::Timeout, WaitError::NotYet)),
-                Err(other) => return Err(Failure::new(Code::Stale, other)),
+                Err(other) => return Err(other.into()),
             },
         };
         let taken = take(&answer);
@@ -183,7 +182,7 @@ impl Seat {
                 taken
             }
             Ok(_) => Ok(()),
-            Err(failure) => Err(Failure::new(Code::Call, failure)),
+            Err(failure) => Err(WaitError::Failed(failure).into()),
         }
     }
 
@@ -277,6 +276,17 @@ impl From<ReadError> for Failure {
             ReadError::Range(_) => Code::Status(Status::OutOfBounds),
             ReadError::Station(_) => Code::Damaged,
             _ => Code::Invalid,
+        };
+        Failure::new(code, error)
+    }
+}
+
+impl From<WaitError> for Failure {
+    fn from(error: WaitError) -> Failure {
+        let code = match &error {
+            WaitError::Failed(_) => Code::Call,
+            WaitError::NotYet => Code::Status(Status::Timeout),
+            _ => Code::Stale,
         };
         Failure::new(code, error)
     }
