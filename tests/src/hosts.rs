@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use umbra::admin::{self, Body as _, ops};
 use umbra::ask::{Asker, Target};
@@ -67,7 +67,7 @@ impl Hosts {
     fn agent(&self, host: u32) -> Guarded {
         let sockets = self.scratch.path().join(format!("host{host}"));
         let _ = fs::create_dir(&sockets);
-        let child = Command::new(&rig::programs().1)
+        let child = rig::bound(&rig::programs().1)
             .args(["--service-process", &host.to_string(), "--members", &self.residents.to_string()])
             .args(["--deadline-ms", "60000", "--here", &format!("bf{host}"), "--config"])
             .args([self.scratch.path().join("job.cfg").as_os_str(), "--secret-file".as_ref()])

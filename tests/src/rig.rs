@@ -71,6 +71,15 @@ pub fn interruptible() -> Command {
     command
 }
 
+/// A command of this program, whose process the kernel kills with the thread that starts it: one that is stopped, or serves
+/// until it is told to end, outlives a test that is killed otherwise.
+#[must_use]
+pub fn bound(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(program);
+    command
+}
+
 /// The commands `umbra` and `umbra-agent`, built if cargo runs this test.
 ///
 /// # Panics

@@ -38,7 +38,7 @@ fn ports<const N: usize>() -> [u16; N] {
 }
 
 fn agent() -> Command {
-    let mut command = Command::new(&rig::programs().1);
+    let mut command = rig::bound(&rig::programs().1);
     command.stdin(Stdio::null()).env_remove("UMBRA_CONFIG").env_remove("UMBRA_SECRET_FILE");
     command
 }

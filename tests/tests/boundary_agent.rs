@@ -209,7 +209,7 @@ fn a_service_process_looks_out_beside_its_job_and_gives_the_ranks_back_when_it_e
     let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let [a, b] = ports.map(|port| port.local_addr().unwrap().port());
     std::fs::write(&config, format!("# Format version: 1\nnode1,bf1:127.0.0.1:{a}:{b}\n")).unwrap();
-    let mut command = Command::new(&rig::programs().1);
+    let mut command = rig::bound(&rig::programs().1);
     command.args(["--service-process", "0", "--boundary", &extent.to_string(), "--config"]).arg(&config);
     command.arg("--secret-file").arg(&secret).stdin(Stdio::from(segment.share().unwrap())).stdout(Stdio::piped());
     let mut agent = Guarded::from(command.spawn().unwrap());

@@ -40,7 +40,7 @@ impl Agent {
         let [a, b] = listeners.each_ref().map(|l| l.local_addr().unwrap().port());
         drop(listeners);
         fs::write(file("job.cfg"), format!("# Format version: 1\nnode1,bf1:127.0.0.1:{a}:{b}\n")).unwrap();
-        let child = Command::new(&rig::programs().1)
+        let child = rig::bound(&rig::programs().1)
             .args(["--service-process", "0", "--members", &residents.to_string()])
             .args(["--config".as_ref(), file("job.cfg").as_os_str(), "--secret-file".as_ref()])
             .args([file("secret").as_os_str(), "--sockets".as_ref(), scratch.path().as_os_str()])

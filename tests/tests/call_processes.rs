@@ -6,9 +6,11 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use umbra::call::{Failure, Member, Reply, Shape, Station, WaitError};
 use umbra_core::chain::{Code, Mode, Node, Stage};
 use umbra_tests::call::{Act, INNER, call, header, member, relayed, words_of};
+use umbra_tests::rig::{Guarded, all_gone};
 
 /// Far beyond anything that a loaded machine needs.
 const LONG: Duration = Duration::from_secs(30);
@@ -100,6 +102,22 @@ fn child(station: &Station, node: Node, calls: bool) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_call-member"));
     command.arg(node.0.to_string()).args(calls.then_some("call"));
     command.stdin(Stdio::from(station.share().unwrap())).spawn().unwrap()
+}
+
+#[test]
+fn a_member_that_is_stopped_does_not_outlive_whoever_started_it() {
+    let start = || {
+        let station = Station::create("call processes", Shape::new(2)).unwrap();
+        let mut first = member(&station, Node(0), 2);
+        let other = Guarded::from(child(&station, Node(1), false));
+        let handle = first.start(&call(&[Node(0), Node(1)], &[])).unwrap();
+        first.wait(handle, LONG).unwrap();
+        kill_process(Pid::from_child(&other), Signal::STOP).unwrap();
+        other
+    };
+    // As if the test were killed: nobody wakes or ends what it had stopped.
+    let stopped = std::thread::spawn(start).join().unwrap();
+    all_gone(&[stopped.id()]);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::os::unix::net::UnixListener;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -80,7 +80,7 @@ fn a_tool_that_is_stopped_while_it_waits_for_an_agent_tells_what_came_meanwhile(
     let mut agent = Driver::new(me, key, Limits::default());
     agent.listen(Listener::Unix(UnixListener::bind(socket_path(scratch.path(), Sp(0))).unwrap())).unwrap();
 
-    let mut command = Command::new(&rig::programs().0);
+    let mut command = rig::bound(&rig::programs().0);
     command.args(["top", "--json", "--interval", "50ms", "--timeout", "500ms", "--folder"]).arg(scratch.path());
     command.arg("--config").arg(config).arg("--secret").arg(secret).arg("--sockets").arg(scratch.path());
     let tool = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

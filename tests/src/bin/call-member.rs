@@ -1,6 +1,6 @@
 //! A member of chained calls, started by tests.
 //!
-//! It serves for a minute at most, or makes a call first.
+//! It serves for a minute at most, or makes a call first, and ends with the test that started it.
 //!
 //! `call-member NODE [call | sleep | watched | count FILE | scripted ROOM]`: the meeting place is the descriptor that
 //! standard input is. With `call` it makes a call over all members before it serves, in which the last member hangs;
@@ -18,11 +18,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use umbra::call::{Member, Station, built_in};
+use umbra::sys::process::end_with_starter;
 use umbra_core::chain::{Node, Verdict};
 use umbra_tests::call::{Act, call, header, member};
 use umbra_tests::crowd::{Room, Scripted};
 
 fn main() {
+    // Also if it is stopped: then it does not find out by itself that its time is over.
+    end_with_starter().unwrap();
     let mut arguments = std::env::args().skip(1);
     let node = Node(arguments.next().unwrap().parse().unwrap());
     let station = Station::attach(std::io::stdin().as_fd().try_clone_to_owned().unwrap()).unwrap();

@@ -7,13 +7,13 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use umbra::secret::Secret;
 
-use super::{PATIENCE, programs};
+use super::{PATIENCE, bound, programs};
 
 /// A private directory for one test, removed on drop.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl ByHand {
     /// # Panics
     /// If it does not say so.
     pub fn start(&mut self, sp: u32, options: &[&str]) {
-        let mut agent = Command::new(&programs().1)
+        let mut agent = bound(&programs().1)
             .arg("--config")
             .arg(self.config())
             .arg("--secret-file")

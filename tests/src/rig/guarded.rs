@@ -53,11 +53,15 @@ impl Drop for Guarded {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::io::{BufRead as _, BufReader};
+    use std::path::Path;
+    use std::process::{Command, Stdio};
     use std::time::Duration;
 
+    use rustix::process::{Pid, Signal, kill_process};
+
     use super::*;
-    use crate::rig::runs;
+    use crate::rig::{all_gone, bound, runs};
 
     #[test]
     fn a_process_does_not_outlive_the_test_that_fails() {
@@ -68,6 +72,21 @@ mod tests {
             std::panic::resume_unwind(Box::new("an assertion"));
         });
         assert!(failed.join().is_err() && !runs(pid));
+    }
+
+    #[test]
+    fn a_process_that_is_stopped_does_not_outlive_a_thread_that_ends_without_a_word() {
+        let child = std::thread::spawn(|| {
+            let mut command = bound(Path::new("sh"));
+            command.args(["-c", "echo; exec sleep 1000"]).stdout(Stdio::piped());
+            let mut child = Guarded::from(command.spawn().unwrap());
+            // Its end is the thread's from before it says something.
+            BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+            kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
+            child
+        });
+        let child = child.join().unwrap();
+        all_gone(&[child.id()]);
     }
 
     #[test]
