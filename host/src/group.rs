@@ -70,6 +70,40 @@ pub struct Capacities {
     pub shadows: u32,
 }
 
+/// Bytes that storage takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Footprint {
+    /// Those that are written when it is made.
+    pub written: u64,
+    /// All of them: the rest are zeros, which take no memory before they are used.
+    pub all: u64,
+}
+
+impl Footprint {
+    /// That, and that of so many values.
+    #[must_use]
+    pub const fn and<T>(self, count: u64) -> Footprint {
+        let bytes = count.saturating_mul(size_of::<T>() as u64);
+        Footprint { written: self.written.saturating_add(bytes), all: self.all.saturating_add(bytes) }
+    }
+
+    const fn and_zeros(self, bytes: u64) -> Footprint {
+        Footprint { all: self.all.saturating_add(bytes), ..self }
+    }
+
+    /// That of two.
+    #[must_use]
+    pub const fn with(self, other: Footprint) -> Footprint {
+        Footprint { written: self.written.saturating_add(other.written), all: self.all.saturating_add(other.all) }
+    }
+
+    /// That of so many.
+    #[must_use]
+    pub const fn times(self, count: u64) -> Footprint {
+        Footprint { written: self.written.saturating_mul(count), all: self.all.saturating_mul(count) }
+    }
+}
+
 impl Capacities {
     /// For a job of this shape with up to 64 ranks a service process and 64 groups.
     #[must_use]
@@ -115,6 +149,42 @@ impl Capacities {
         }
     }
 
+    /// What the [storage of a service process](Self::service) and [its tables](Self::endpoints) take.
+    #[must_use]
+    pub fn service_footprint(&self) -> Footprint {
+        let [records, local, links] = [self.groups, self.local_ranks, self.links].map(u64::from);
+        let records = records + 1;
+        let words = Endpoints::<Vec<AtomicU64>, Vec<Block>>::words_needed(self.groups + 1, self.arena_bytes());
+        Footprint::default()
+            .and::<Record>(records)
+            .and::<Entry<u128, u32>>(records + records / 3 + 1)
+            .and_zeros(self.scratch_bytes() as u64)
+            .and::<Block>(2 * (8 * records + local) + 1)
+            .and::<LinkSlot>(links)
+            .and::<PeerSlot>(self.service_processes.into())
+            .and::<LocalSlot>(local)
+            .and::<Answer>((4 * links).max(256))
+            .and::<Option<service::Event>>((4 * local).max(256))
+            .and::<AtomicU64>(words as u64)
+            .and::<Block>(2 * records + 1)
+    }
+
+    /// What the [storage of a rank](Self::member) takes.
+    #[must_use]
+    pub fn member_footprint(&self) -> Footprint {
+        let groups = u64::from(self.groups) + 1;
+        Footprint::default()
+            .and::<Membership>(groups)
+            .and::<Entry<u128, u32>>(groups + groups / 3 + 1)
+            .and_zeros(self.member_words() as u64 * 8)
+            .and::<Block>(2 * groups + 1)
+            .and::<Option<member::Event>>((2 * groups).max(64))
+    }
+
+    const fn member_words(&self) -> usize {
+        (self.ranks as usize * 6 + (self.groups as usize + 1) * 64).div_ceil(8) + 64
+    }
+
     /// Storage of a rank.
     #[must_use]
     pub fn member(&self) -> member::Lent<Heap> {
@@ -122,7 +192,7 @@ impl Capacities {
         member::Lent {
             groups: vec![Membership::default(); groups],
             index: vec![Entry::EMPTY; groups + groups / 3 + 1],
-            words: vec![0; (self.ranks as usize * 6 + groups * 64).div_ceil(8) + 64],
+            words: vec![0; self.member_words()],
             blocks: vec![Block::default(); 2 * groups + 1],
             events: vec![None; 64.max(2 * groups)],
         }
@@ -143,5 +213,44 @@ impl Capacities {
     #[must_use]
     pub const fn arena_bytes(&self) -> usize {
         2 * self.table_bytes() + self.groups as usize * 512
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes<T>(list: &[T]) -> u64 {
+        size_of_val(list) as u64
+    }
+
+    #[test]
+    fn storage_takes_as_much_as_is_said() {
+        let small = Capacities { ranks: 1, local_ranks: 1, service_processes: 1, links: 1, groups: 0, shadows: 1 };
+        let large =
+            Capacities { ranks: 5000, local_ranks: 99, service_processes: 300, links: 500, groups: 1000, shadows: 3 };
+        for capacities in [small, large] {
+            let lent = capacities.service();
+            let lists = [
+                bytes(&lent.records),
+                bytes(&lent.index),
+                bytes(&lent.blocks),
+                bytes(&lent.links),
+                bytes(&lent.peers),
+                bytes(&lent.locals),
+                bytes(&lent.answers),
+                bytes(&lent.events),
+            ];
+            let said = capacities.service_footprint();
+            let slots = capacities.groups + 1;
+            let words = Endpoints::<Vec<AtomicU64>, Vec<Block>>::words_needed(slots, capacities.arena_bytes());
+            let of_tables = words as u64 * 8 + (2 * u64::from(slots) + 1) * size_of::<Block>() as u64;
+            assert_eq!(said.written, lists.iter().sum::<u64>() + of_tables);
+            assert_eq!((said.all - said.written).div_ceil(8) * 8, bytes(&lent.words));
+            let lent = capacities.member();
+            let lists = [bytes(&lent.groups), bytes(&lent.index), bytes(&lent.blocks), bytes(&lent.events)];
+            let said = capacities.member_footprint();
+            assert_eq!((said.written, said.all - said.written), (lists.iter().sum(), bytes(&lent.words)));
+        }
     }
 }

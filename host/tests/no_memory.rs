@@ -11,6 +11,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use umbra::call::{Capacities, JoinError, Member, Shape, Station};
 use umbra::channel::Timeout;
 use umbra::pool::{self, Pool};
+use umbra::sim::{self, Options, SimError};
 use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions};
 use umbra_core::chain::Node;
 
@@ -73,4 +74,15 @@ fn a_message_that_is_more_memory_than_there_is_room_for_comes_again() {
     assert_eq!((message.bytes.len() as u64, message.arg), (MUCH, 7));
     sender.close(WAIT).unwrap();
     receiver.close(WAIT).unwrap();
+}
+
+#[test]
+fn a_simulation_that_takes_more_than_this_process_may_have_is_refused() {
+    let _alone = alone();
+    let options = Options::new(32, 2, 8);
+    for more in [1 << 20, 8 << 20] {
+        let refused = with_only(more, || sim::run(&options).map(drop));
+        assert!(matches!(refused, Err(SimError::NoMemory { services: 64, ranks: 256, .. })), "{refused:?}");
+    }
+    assert_eq!(sim::run(&options).unwrap().ready_ranks, 256);
 }

@@ -82,3 +82,10 @@ fn options_that_make_no_job_are_refused() {
     let error = refused(options);
     assert_eq!(error.to_string(), "`cut sp:0-sp:2` names sp:2, but the job has 2 service processes and 4 ranks");
 }
+
+#[test]
+fn a_job_that_no_machine_has_memory_for_is_refused_before_it_is_made() {
+    let Err(error) = run(&Options::new(1 << 16, 1, 16)) else { panic!("it runs") };
+    let SimError::NoMemory { services: 0x1_0000, ranks: 0x10_0000, bytes } = error else { panic!("{error}") };
+    assert!(bytes > 1 << 42, "each service process has a table of all ranks: {error}");
+}

@@ -10,7 +10,7 @@ use umbra_core::placement::Placement;
 use umbra_core::time::Time;
 
 use super::job::Job;
-use crate::group::{Capacities, Heap};
+use crate::group::{Capacities, Footprint, Heap};
 
 /// The tables of a simulated service process.
 pub type Tables = Endpoints<Vec<AtomicU64>, Vec<Block>>;
@@ -74,6 +74,18 @@ pub(super) fn capacities(job: &Job, placement: &Placement<'_>) -> Capacities {
         groups: job.groups,
         ..Capacities::for_job(placement)
     }
+}
+
+/// What a process has beside its machine: links, messages on their way, what it was told. So much it was of every job that was
+/// measured; 10 KiB of most.
+const BESIDE: usize = 24 << 10;
+
+/// What all simulated processes of this job take, at least.
+pub(super) fn footprint(job: &Job, placement: &Placement<'_>) -> Footprint {
+    let (capacities, [services, ranks]) =
+        (capacities(job, placement), [placement.service_processes(), job.ranks()].map(u64::from));
+    let machines = capacities.service_footprint().times(services).with(capacities.member_footprint().times(ranks));
+    machines.and::<[u8; BESIDE]>(services + ranks)
 }
 
 pub(super) fn service_machine(

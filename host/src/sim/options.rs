@@ -18,10 +18,13 @@ use umbra_core::placement::PlacementError;
 use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::ARITY_MAX;
 
+use crate::group::Footprint;
 use crate::quantity::Nanos;
+use crate::sys::heap;
 
 use super::churn::Churn;
 use super::job::{Job, Network, Order};
+use super::node::footprint;
 use super::outcome::Outcome;
 use super::random::Random;
 use super::run::Sim;
@@ -69,6 +72,19 @@ pub enum SimError {
     /// Hosts and service processes do not fit together.
     #[error(transparent)]
     Placement(#[from] PlacementError),
+    /// There is no memory for all processes.
+    #[error(
+        "no memory for {bytes} bytes of {services} service processes and {ranks} ranks: take fewer hosts, service processes, \
+         ranks or groups"
+    )]
+    NoMemory {
+        /// Service processes of the job.
+        services: u32,
+        /// Ranks of the job.
+        ranks: u32,
+        /// Bytes, at least.
+        bytes: u64,
+    },
     /// A fault names a process that the job does not have.
     #[error("`{fault}` names {process}, but the job has {services} service processes and {ranks} ranks")]
     NoSuchProcess {
@@ -195,6 +211,23 @@ impl Options {
         Ok(())
     }
 
+    /// Whether there is memory for the run; to be asked after [`check`](Self::check).
+    ///
+    /// # Errors
+    /// [`SimError::NoMemory`], [`SimError::Placement`].
+    pub fn fits(&self) -> Result<(), SimError> {
+        let (placement, ranks) = (self.job.placement()?, self.job.ranks());
+        let services = placement.service_processes();
+        let Footprint { written, all } = footprint(&self.job, &placement);
+        let refused = |bytes| Err(SimError::NoMemory { services, ranks, bytes });
+        if !heap::has(written) {
+            return refused(written);
+        }
+        // What grows is copied, and threads have memory of their own.
+        let promised = all.saturating_add(all / 2);
+        if heap::may_have(promised) { Ok(()) } else { refused(promised) }
+    }
+
     /// By then everybody who waits has heard something, if the protocol keeps its promises.
     fn patience(&self) -> Lapse {
         let last = self.faults.iter().map(|f| f.at.0.saturating_add(f.lasts.unwrap_or_default().0)).max().unwrap_or(0);
@@ -210,6 +243,7 @@ impl Options {
 /// [`SimError`] if the options make no job; what goes wrong in the job is part of the outcome.
 pub fn run(options: &Options) -> Result<Outcome, SimError> {
     options.check()?;
+    options.fits()?;
     let mut sim = Sim::new(options.job.clone())?;
     for &scripted in &options.faults {
         sim.plan(scripted);

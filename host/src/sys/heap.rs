@@ -81,6 +81,21 @@ pub fn has(bytes: u64) -> bool {
     free().is_none_or(|free| bytes <= free)
 }
 
+/// Whether this process is promised so many bytes beside what it has, in whatever parts, by the limits that are set for it.
+#[must_use]
+pub fn may_have(bytes: u64) -> bool {
+    // A system that promises more than it has refuses what is more in one part.
+    const PART: u64 = 1 << 30;
+    let (mut parts, mut left): (Vec<Vec<u8>>, _) = (Vec::new(), bytes);
+    while left > 0 {
+        let part = left.min(PART);
+        let Some(part_of_it) = usize::try_from(part).ok().and_then(|part| room(part).ok()) else { return false };
+        parts.push(black_box(part_of_it));
+        left -= part;
+    }
+    true
+}
+
 /// Bytes that this process may have before it asks again how many are free.
 #[derive(Debug)]
 struct Unasked(AtomicU64);
