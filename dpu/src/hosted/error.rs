@@ -26,6 +26,12 @@ pub enum ProcessError {
         /// What the system said.
         error: io::Error,
     },
+    /// There is no memory for copies of other ranks' regions, or for the tables of what is where.
+    #[error("no memory for {bytes} bytes of copies and their tables: give fewer with --stage")]
+    Copies {
+        /// Bytes of the copies.
+        bytes: usize,
+    },
     /// Shared memory could not be had.
     #[error("cannot make shared memory: {0}")]
     Segment(#[from] umbra::sys::segment::SegmentError),

@@ -2,9 +2,12 @@
 //!
 //! The leave that it gives others to keep copies is here, too.
 
+use std::io;
+
 use umbra::driver::{self, LinkId};
 use umbra::link::Party;
 use umbra::secret;
+use umbra::sys::heap::{NoMemory, reserved, room};
 use umbra_core::access::grants::{Grant, Grants};
 use umbra_core::access::message::{Fetch, Revoke};
 use umbra_core::access::read::{Bytes, Delivery, Ended, Get};
@@ -57,31 +60,15 @@ struct Copies {
 
 impl Copies {
     fn new(slots: usize, patience: Lapse) -> Result<Copies, ProcessError> {
-        let no_room = |error: &dyn std::fmt::Display| ProcessError::Io {
-            what: "make room for copies (--stage)",
-            error: std::io::Error::other(error.to_string()),
-        };
-        let mut memory = Vec::new();
-        // The system hands out pages when they are first written.
         let bytes = slots.saturating_mul(SLOT_BYTES as usize);
-        memory.try_reserve_exact(bytes).map_err(|error| no_room(&error))?;
+        let no_memory = |_| ProcessError::Copies { bytes };
+        let lent = tables(slots).map_err(no_memory)?;
+        // The system hands out pages when they are first written.
+        let memory = room(bytes).map_err(no_memory)?;
         let words = secret::random::<16>().map_err(cannot("get random bytes"))?;
         let seed = u128::from_le_bytes(words);
-        let lent = Lent {
-            slots: vec![cache::Slot::EMPTY; slots],
-            places: vec![cache::Line::EMPTY; cache::Line::for_ids(slots)],
-            tags: vec![Tag::NONE; slots],
-            queue: vec![0; slots],
-            ahead: vec![0; slots],
-            regions: (0..REGIONS).map(|_| Slot::EMPTY).collect(),
-            keys: vec![Entry::EMPTY; REGIONS * 4 / 3 + 1],
-            waiters: (0..ASKS).map(|_| Slot::EMPTY).collect(),
-            links: vec![0; LINKS],
-            hints: vec![0; LINKS],
-            flying: vec![0; LINKS],
-        };
-        let stage = Stage::new(lent, (seed as u64, (seed >> 64) as u64), patience).map_err(|error| no_room(&error))?;
-        Ok(Copies { stage, memory })
+        let stage = Stage::new(lent, (seed as u64, (seed >> 64) as u64), patience);
+        Ok(Copies { stage: stage.map_err(|error| cannot("keep copies (--stage)")(io::Error::other(error)))?, memory })
     }
 
     fn bytes(&mut self, slot: u32, len: u64) -> Option<&mut [u8]> {
@@ -92,6 +79,23 @@ impl Copies {
         }
         self.memory.get_mut(at..end)?.get_mut(..usize::try_from(len).ok()?)
     }
+}
+
+/// The tables of so many slots.
+fn tables(slots: usize) -> Result<Lent<Vectors>, NoMemory> {
+    Ok(Lent {
+        slots: reserved(slots, || cache::Slot::EMPTY)?,
+        places: reserved(cache::Line::for_ids(slots), || cache::Line::EMPTY)?,
+        tags: reserved(slots, || Tag::NONE)?,
+        queue: reserved(slots, || 0)?,
+        ahead: reserved(slots, || 0)?,
+        regions: (0..REGIONS).map(|_| Slot::EMPTY).collect(),
+        keys: vec![Entry::EMPTY; REGIONS * 4 / 3 + 1],
+        waiters: (0..ASKS).map(|_| Slot::EMPTY).collect(),
+        links: vec![0; LINKS],
+        hints: vec![0; LINKS],
+        flying: vec![0; LINKS],
+    })
 }
 
 /// Everything about copies in one agent.
@@ -355,5 +359,19 @@ impl Process {
         if let Some(copies) = &mut self.staging.copies {
             copies.stage.on_gone(link);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_whose_tables_alone_are_too_large_are_refused_by_the_option_they_were_asked_for_with() {
+        let slots = 1 << 40;
+        let refused = Copies::new(slots, Lapse::from_secs(1)).err().unwrap();
+        assert!(matches!(refused, ProcessError::Copies { bytes } if bytes == slots * SLOT_BYTES as usize), "{refused}");
+        assert!(refused.to_string().contains("--stage"), "{refused}");
+        assert!(Copies::new(4, Lapse::from_secs(1)).is_ok());
     }
 }
