@@ -226,16 +226,9 @@ impl RemoteStreamReceiver {
     /// As for [`receive`](Self::receive).
     pub fn receive_exact(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
         let deadline = timeout.deadline();
-        let mut filled = Filled::default();
-        while filled.all.len < pad.len() {
-            let Some(rest) = pad.get_mut(filled.all.len..) else { break };
-            match self.receive_into(rest, timeout.rest(deadline)) {
-                Ok(piece) => filled.add(piece),
-                Err(Error::Stream(stream::Error::Ended | stream::Error::PeerDead)) if filled.all.len > 0 => break,
-                Err(error) => return filled.put_back(pad, &mut self.early).ok_or(error),
-            }
-        }
-        Ok(filled.all)
+        let is_over = |error: &Error| matches!(error, Error::Stream(stream::Error::Ended | stream::Error::PeerDead));
+        let filled = Filled::fill(pad, |rest| self.receive_into(rest, timeout.rest(deadline)), is_over);
+        filled.or_else(|(filled, error)| filled.put_back(pad, &mut self.early).ok_or(error))
     }
 
     /// Ends the conversation. Unless its sender let it be cut short, this reads what is still to come, to its end.

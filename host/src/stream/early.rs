@@ -80,8 +80,29 @@ pub(crate) struct Filled {
 }
 
 impl Filled {
+    /// Fills a pad by reads of what comes, until it is full, or until `is_over` with something in it.
+    ///
+    /// # Errors
+    /// What a read says, and what had come.
+    pub(crate) fn fill<E>(
+        pad: &mut [u8],
+        mut read: impl FnMut(&mut [u8]) -> Result<Piece, E>,
+        is_over: impl Fn(&E) -> bool,
+    ) -> Result<Piece, (Filled, E)> {
+        let mut filled = Filled::default();
+        while filled.all.len < pad.len() {
+            let Some(rest) = pad.get_mut(filled.all.len..) else { break };
+            match read(rest) {
+                Ok(piece) => filled.add(piece),
+                Err(error) if filled.all.len > 0 && is_over(&error) => break,
+                Err(error) => return Err((filled, error)),
+            }
+        }
+        Ok(filled.all)
+    }
+
     /// Counts a part that was read behind the others.
-    pub(crate) fn add(&mut self, piece: Piece) {
+    fn add(&mut self, piece: Piece) {
         if self.all.is_last {
             self.whole.push(self.all);
         }

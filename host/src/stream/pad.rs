@@ -44,16 +44,9 @@ impl Receiver<'_> {
     /// As for [`receive`](Self::receive).
     pub fn receive_exact(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
         let deadline = timeout.deadline();
-        let mut filled = Filled::default();
-        while filled.all.len < pad.len() {
-            let Some(rest) = pad.get_mut(filled.all.len..) else { break };
-            match self.read_some(rest, timeout.rest(deadline)) {
-                Ok(piece) => filled.add(piece),
-                Err(Error::Ended | Error::PeerDead) if filled.all.len > 0 => break,
-                Err(error) => return filled.put_back(pad, &mut self.early).ok_or(error),
-            }
-        }
-        Ok(filled.all)
+        let read = |rest: &mut [u8]| self.read_some(rest, timeout.rest(deadline));
+        let filled = Filled::fill(pad, read, |error| matches!(error, Error::Ended | Error::PeerDead));
+        filled.or_else(|(filled, error)| filled.put_back(pad, &mut self.early).ok_or(error))
     }
 
     /// As [`receive_exact`](Self::receive_exact), into a pad of `room` bytes that is asked for only when some have come.
