@@ -116,6 +116,14 @@ impl<'a, W: Wait> Port<'a, W> {
         Ok(sent)
     }
 
+    /// Gives a slot back in which nothing is sent, and tells those who wait for one. A loan that was sent has none.
+    pub fn give_up(&self, loan: &mut Loan<'a>) {
+        if let Some(claim) = loan.claim.take() {
+            self.messages.queue().give_up(claim);
+            self.messages.queue().taken().notify_after_swap(&self.wait);
+        }
+    }
+
     #[cold]
     fn await_room<T>(
         &self,

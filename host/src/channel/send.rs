@@ -179,7 +179,9 @@ pub struct Writing<'s, 'a> {
 impl Drop for Writing<'_, '_> {
     #[inline]
     fn drop(&mut self) {
-        if self.life != fork::life() {
+        if self.life == fork::life() {
+            self.sender.port.give_up(&mut self.loan);
+        } else {
             self.loan.disown();
         }
     }
@@ -235,5 +237,30 @@ pub struct Unsent<'s, 'a> {
 impl From<Unsent<'_, '_>> for Error {
     fn from(unsent: Unsent<'_, '_>) -> Error {
         unsent.error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Attributes;
+    use super::*;
+
+    #[test]
+    fn who_waits_for_room_to_write_hears_of_what_is_not_sent_after_all() {
+        let channel = Channel::create(&Attributes { capacity: 1, block: 256, ..Attributes::default() }).unwrap();
+        let sender = channel.sender(SendOptions::default()).unwrap();
+        let write = || sender.write(1, Timeout::Now);
+        let room = sender.port.messages().queue().taken();
+        // Whether one was woken who fell asleep while all places were taken.
+        let wakes = |act: &dyn Fn(Writing<'_, '_>)| {
+            let mut all: Vec<_> = std::iter::from_fn(|| write().ok()).collect();
+            let asleep = room.announce();
+            assert!(write().is_err());
+            act(all.pop().unwrap());
+            room.word().load(Ordering::Relaxed) as u32 != asleep
+        };
+        assert!(wakes(&|writing| drop(writing)), "there is room for one");
+        assert!(!wakes(&|writing| writing.send(7, Timeout::Now).unwrap()), "the place is taken still");
+        assert!(wakes(&|writing| assert_eq!(writing.send(8, Timeout::Now).unwrap_err().error, Error::Full)));
     }
 }
