@@ -81,23 +81,20 @@ impl Client<'_, Forgetting> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 #[allow(clippy::unwrap_used, reason = "helpers of tests")]
 mod tests {
-    use super::super::{AllocError, Blocked, Forgetful, FreeError, Identity, Sharing, words_for};
+    use super::super::layout::tests::memory;
+    use super::super::{AllocError, Blocked, Forgetful, FreeError, Identity, Sharing};
     use super::*;
     use crate::cache::State;
-    use crate::cell::BytesMut;
     use std::cell::Cell;
-    use std::vec;
 
     #[test]
     fn who_is_overtaken_each_time_is_told_so_and_may_try_again() {
         let sharing = Sharing::new(2, 3).unwrap();
-        let mut memory = vec![0; words_for(2, sharing).unwrap()];
-        let count = memory.len();
-        let cache =
-            Forgetful::create(BytesMut::from_words(&mut memory).words(0, count).unwrap(), 2, sharing, 7).unwrap();
+        let words = memory(2, sharing);
+        let cache = Forgetful::create(&words, 2, sharing, 7).unwrap();
         let [a, b] = [1, 2].map(|pid| cache.join(Identity::new(pid, 0)).unwrap());
         let has = Cell::new(false);
         // Another process changes the word each time that this one has looked at it.

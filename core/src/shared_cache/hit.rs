@@ -164,18 +164,15 @@ impl<'a, C: Contract> Client<'a, C> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::{Forgetful, Identity, Sharing, words_for};
+    use super::super::layout::tests::memory;
+    use super::super::{Forgetful, Identity, Sharing};
     use crate::atomic::Ordering;
-    use crate::cell::BytesMut;
-    use std::vec;
 
     #[test]
     fn the_data_that_counts_is_that_behind_the_word() {
         let sharing = Sharing::new(2, 3).unwrap();
-        let mut memory = vec![0; words_for(1, sharing).unwrap()];
-        let count = memory.len();
-        let words = BytesMut::from_words(&mut memory).words(0, count).unwrap();
-        let client = Forgetful::create(words, 1, sharing, 7).unwrap().join(Identity::new(1, 0)).unwrap();
+        let words = memory(1, sharing);
+        let client = Forgetful::create(&words, 1, sharing, 7).unwrap().join(Identity::new(1, 0)).unwrap();
         let grant = client.alloc(5).unwrap();
         client.remember(5).unwrap();
         let place = client.parts.marked(grant.mark() as u32).unwrap();

@@ -289,22 +289,22 @@ impl<'a> Parts<'a> {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use std::vec;
+pub(super) mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::cell::BytesMut;
     use crate::shared_cache::{Cache, Identity};
+
+    /// Memory for a cache.
+    pub(in super::super) fn memory(slots: usize, sharing: Sharing) -> Vec<AtomicU64> {
+        (0..words_for(slots, sharing).unwrap_or(0)).map(|_| AtomicU64::new(0)).collect()
+    }
 
     /// Steps between each id's home and where it lies, in a cache that they fill, and whether it is where one looks first.
     fn steps(slots: usize, seed: u64, ids: impl Iterator<Item = u64>) -> Vec<(usize, bool)> {
         let Some(sharing) = Sharing::new(8, 31) else { unreachable!("40 bits") };
-        let Some(count) = words_for(slots, sharing) else { unreachable!("a few slots") };
-        let mut memory = vec![0; count];
-        let memory = BytesMut::from_words(&mut memory);
-        let Ok(words) = memory.words(0, count) else { unreachable!("all of them") };
-        let Ok(cache) = Cache::create(words, slots, sharing, seed) else { unreachable!("it fits") };
+        let words = memory(slots, sharing);
+        let Ok(cache) = Cache::create(&words, slots, sharing, seed) else { unreachable!("it fits") };
         let Ok(client) = cache.join(Identity::new(1, 1)) else { unreachable!("the first") };
         assert!(ids.take(slots).all(|data| client.alloc(data).is_ok()), "there is a slot for each");
         let parts = cache.parts;
@@ -340,11 +340,8 @@ mod tests {
     fn each_line_is_met_once_on_the_way_from_each_home() {
         for slots in [1, 14, 15, 40] {
             let Some(sharing) = Sharing::new(1, 1) else { unreachable!("one bit") };
-            let mut memory = vec![0; words_for(slots, sharing).unwrap_or(0)];
-            let count = memory.len();
-            let memory = BytesMut::from_words(&mut memory);
-            let Ok(words) = memory.words(0, count) else { unreachable!("all of them") };
-            let Ok(parts) = Parts::create::<Plain>(words, slots, sharing, 1) else { unreachable!("it fits") };
+            let words = memory(slots, sharing);
+            let Ok(parts) = Parts::create::<Plain>(&words, slots, sharing, 1) else { unreachable!("it fits") };
             for home in 0..parts.lines.len() {
                 for step in 0..parts.lines.len() {
                     assert_eq!(parts.steps(home, parts.beyond(home, step)), step, "from {home}, {slots} slots");
