@@ -23,6 +23,12 @@ pub trait Future {
     /// The present, when this group is the last one that got its slots.
     fn present(&self, group: u64) -> Self::Present;
 
+    /// Moves the present on to this group, which mostly follows the one before; the same as [`Future::present`] of it.
+    #[inline]
+    fn advance(&self, present: &mut Self::Present, group: u64) {
+        *present = self.present(group);
+    }
+
     /// When an input is used next, after the present.
     fn next_use(&self, data: u64, present: Self::Present) -> Use;
 

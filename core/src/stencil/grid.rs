@@ -101,21 +101,21 @@ impl Grid {
     fn first_from(&self, from: Point, at: Point, radii: Point) -> Option<u64> {
         let ([fx, fy, fz], [x, y, z], [rx, ry, rz]) = (from.map(u64::from), at.map(u64::from), radii.map(u64::from));
         let [width_x, width_y, width_z] = self.extents.map(u64::from);
-        let (low_x, low_y, low_z) = (x.saturating_sub(rx), y.saturating_sub(ry), z.saturating_sub(rz));
+        let low_z = z.saturating_sub(rz);
         // How far in the order one has to go until all coordinates are near: to a place in this row, to a later row of this
         // plane, or to a later plane.
-        let (to_x, to_y, to_z) = if fx < low_x {
-            (low_x, low_y, low_z)
+        let (to_x, to_y, to_z) = if fx + rx < x {
+            (x - rx, y.saturating_sub(ry), low_z)
         } else if fx > x + rx {
             return None;
-        } else if fy < low_y {
-            (fx, low_y, low_z)
+        } else if fy + ry < y {
+            (fx, y - ry, low_z)
         } else if fy <= y + ry && fz <= z + rz {
             (fx, fy, fz.max(low_z))
         } else if fy < y + ry && fy + 1 < width_y {
             (fx, fy + 1, low_z)
         } else if fx < x + rx && fx + 1 < width_x {
-            (fx + 1, low_y, low_z)
+            (fx + 1, y.saturating_sub(ry), low_z)
         } else {
             return None;
         };
@@ -123,25 +123,28 @@ impl Grid {
     }
 }
 
-/// The point after the present one, and where the box around it lies.
-#[derive(Clone, Copy, Debug)]
+/// The point after the present one, if there is one, and where the box around it lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Coming {
-    at: Point,
-    /// The lowest neighbour in the last coordinate, and how many more there are.
-    lowest: u32,
+    /// The present group.
+    after: u64,
+    at: Option<Point>,
+    /// For how many more points of its row the box moves on by one each, as it is.
+    amid: u32,
+    /// The number of the first neighbour, and how many numbers there are up to the last one; none of a star.
+    first: u64,
+    reach: u64,
+    /// How many more neighbours there are in the first one's row, and how many more rows in its plane.
     further: u32,
-    /// The first row of the box, how many more its planes have of each, and how many planes there are; none of a star.
-    row: u64,
-    rows_further: u64,
-    planes: u32,
+    rows_further: u32,
 }
 
 impl Grid {
     /// When an input is used next from a point on.
     #[inline]
-    fn next_from(&self, from: &Coming, input: u32) -> Use {
+    fn next_from(&self, from: Point, input: u32) -> Use {
         let at = self.point(input);
-        let within = |radii| self.first_from(from.at, at, radii);
+        let within = |radii| self.first_from(from, at, radii);
         let radius = self.radius;
         let next = match self.shape {
             Shape::Box => within([radius; 3]),
@@ -155,48 +158,57 @@ impl Grid {
 }
 
 impl Future for Grid {
-    /// None behind the last point.
-    type Present = Option<Coming>;
+    type Present = Coming;
 
     #[inline]
-    fn present(&self, group: u64) -> Option<Coming> {
-        let number = u32::try_from(group).ok()?.checked_add(1)?;
-        (number < self.len()).then(|| {
-            let at = self.point(number);
-            let [x, y, z] = self.around(at);
-            Coming {
-                at,
-                lowest: z.0,
-                further: z.1 - z.0,
-                row: u64::from(x.0) * u64::from(self.extents[1]) + u64::from(y.0),
-                rows_further: u64::from(y.1 - y.0),
-                planes: if self.shape == Shape::Box { x.1 - x.0 + 1 } else { 0 },
-            }
-        })
+    fn present(&self, group: u64) -> Coming {
+        let number = u32::try_from(group).ok().and_then(|group| group.checked_add(1));
+        let Some(number) = number.filter(|&number| number < self.len()) else {
+            return Coming { after: group, at: None, amid: 0, first: 0, reach: 0, further: 0, rows_further: 0 };
+        };
+        let at = self.point(number);
+        let [x, y, z] = self.around(at);
+        let (first, last) = (self.number([x.0, y.0, z.0]), self.number([x.1, y.1, z.1]));
+        let reach = if self.shape == Shape::Box { last - first + 1 } else { 0 };
+        let amid = if at[2] - z.0 == self.radius { self.extents[2] - 1 - z.1 } else { 0 };
+        Coming { after: group, at: Some(at), amid, first, reach, further: z.1 - z.0, rows_further: y.1 - y.0 }
     }
 
     #[inline]
-    fn is_next(&self, data: u64, present: Option<Coming>) -> bool {
-        let (Some(coming), Ok(number)) = (present, u32::try_from(data)) else { return false };
-        let (row, last) = self.by_row.divide(number);
-        if last.wrapping_sub(coming.lowest) > coming.further {
+    fn advance(&self, present: &mut Coming, group: u64) {
+        match &mut present.at {
+            Some(at) if present.amid > 0 && present.after + 1 == group => {
+                at[2] += 1;
+                present.first += 1;
+                (present.after, present.amid) = (group, present.amid - 1);
+            }
+            _ => *present = self.present(group),
+        }
+    }
+
+    #[inline]
+    fn is_next(&self, data: u64, present: Coming) -> bool {
+        let after = data.wrapping_sub(present.first);
+        if after >= present.reach {
             return false;
         }
-        // One plane of the box after the other; what lies before it wraps around, to far behind it.
-        let mut row = u64::from(row).wrapping_sub(coming.row);
-        for _ in 0..coming.planes {
-            if row <= coming.rows_further {
-                return true;
-            }
-            row = row.wrapping_sub(u64::from(self.extents[1]));
+        // Rows are counted from where the box begins: what lies before it in a row is at the end of the one above.
+        let (mut row, place) = self.by_row.divide(after as u32);
+        if place > present.further {
+            return false;
         }
-        false
+        // One plane of the box after the other.
+        while row > present.rows_further {
+            let Some(in_next) = row.checked_sub(self.extents[1]) else { return false };
+            row = in_next;
+        }
+        true
     }
 
     #[inline]
-    fn next_use(&self, data: u64, present: Option<Coming>) -> Use {
-        let (Some(coming), Ok(number)) = (present, u32::try_from(data)) else { return Use::Never };
-        self.next_from(&coming, number)
+    fn next_use(&self, data: u64, present: Coming) -> Use {
+        let (Some(coming), Ok(number)) = (present.at, u32::try_from(data)) else { return Use::Never };
+        self.next_from(coming, number)
     }
 }
 
@@ -237,5 +249,21 @@ mod tests {
             }
         }
         assert!(Reciprocal::new(0).is_none());
+    }
+
+    #[test]
+    fn the_present_advances_to_what_it_is_computed_as() {
+        for extents in [[1, 1, 1], [1, 1, 7], [1, 4, 6], [3, 2, 5], [2, 3, 1]] {
+            for (radius, shape) in
+                [(0, Shape::Box), (1, Shape::Box), (2, Shape::Star), (3, Shape::Box), (u32::MAX, Shape::Box)]
+            {
+                let grid = Grid::new(extents, radius, shape).unwrap();
+                let mut present = grid.present(0);
+                for group in (1..u64::from(grid.len()) + 2).chain([0, 2, 2, 3, u64::MAX, 1, 2]) {
+                    grid.advance(&mut present, group);
+                    assert_eq!(present, grid.present(group), "{extents:?}, radius {radius}");
+                }
+            }
+        }
     }
 }
