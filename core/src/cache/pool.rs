@@ -120,25 +120,41 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
     #[inline]
     pub(crate) fn take(&mut self, data: u64, watch: &mut impl Watch) -> Option<(u32, Option<u64>)> {
         self.policy.will_enter(data);
+        if let Some(slot) = self.take_empty(data) {
+            return Some((slot, None));
+        }
+        let (slot, evicted) = self.take_idle(data, watch)?;
+        Some((slot, Some(evicted)))
+    }
+
+    /// [`Pool::take`] of a slot without content, if there is one.
+    #[inline]
+    pub(crate) fn take_empty(&mut self, data: u64) -> Option<u32> {
         let slots = self.slots.as_mut();
-        let (slot, evicted) = if let Some(empty) = slots.get(self.empty as usize) {
-            let slot = self.empty;
-            self.empty = empty.next;
-            (slot, None)
+        let slot = if let Some(empty) = slots.get(self.empty as usize) {
+            core::mem::replace(&mut self.empty, empty.next)
         } else if self.fresh < self.count {
             self.fresh += 1;
-            (self.fresh - 1, None)
-        } else if self.idle > 0 {
-            let slot = self.policy.victim(slots, watch)?;
-            self.idle -= 1;
-            self.assigned -= 1;
-            self.statistics.evictions += 1;
-            (slot, Some(slots[slot as usize].data))
+            self.fresh - 1
         } else {
             return None;
         };
         slots[slot as usize] = Slot::assigned(data);
         self.assigned += 1;
+        Some(slot)
+    }
+
+    /// [`Pool::take`] of the slot whose content the policy gives up, which is told.
+    #[inline]
+    pub(crate) fn take_idle(&mut self, data: u64, watch: &mut impl Watch) -> Option<(u32, u64)> {
+        if self.idle == 0 {
+            return None;
+        }
+        let slots = self.slots.as_mut();
+        let slot = self.policy.victim(slots, watch)?;
+        let evicted = core::mem::replace(&mut slots[slot as usize], Slot::assigned(data)).data;
+        self.idle -= 1;
+        self.statistics.evictions += 1;
         Some((slot, evicted))
     }
 
@@ -195,7 +211,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
     /// What takes many references.
     #[inline]
     pub(crate) fn retaining(&mut self) -> Retaining<'_, P> {
-        Retaining { slots: self.slots.as_mut(), idle: &mut self.idle, policy: PhantomData }
+        Retaining { slots: self.slots.as_mut(), idle: &mut self.idle, first: 0, policy: PhantomData }
     }
 
     /// Removes a reference that is not the last one, or the last one to content that stays where it is in the order.
@@ -208,7 +224,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
 
     /// Removes a reference, of which there is one at least. With the last one content becomes idle, and a slot
     /// without content, or whose content is leaving, is empty: then its data is returned.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(&mut self, slot: u32, next: Next) -> Option<u64> {
         let slots = self.slots.as_mut();
         let this = &mut slots[slot as usize];
@@ -226,9 +242,22 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
         None
     }
 
+    /// Removes the last reference to a slot, and empties it; whether it had content.
+    #[inline]
+    pub(crate) fn release_for_good(&mut self, slot: u32) -> bool {
+        let had_content = self.at(slot).is(VALID);
+        self.make_empty(slot);
+        had_content
+    }
+
     /// Empties a slot that has no reference any more, and that isn't counted as idle.
     #[inline(never)]
     fn drop_unreferenced(&mut self, slot: u32) {
+        self.make_empty(slot);
+    }
+
+    #[inline(always)]
+    fn make_empty(&mut self, slot: u32) {
         let slots = self.slots.as_mut();
         self.policy.leave(slots, slot);
         slots[slot as usize] = Slot { next: self.empty, ..Slot::EMPTY };
@@ -264,20 +293,29 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
 pub(crate) struct Retaining<'a, P> {
     slots: &'a mut [Slot],
     idle: &'a mut u32,
+    /// How much of the content was idle; `idle` still counts it, because that is not in a register.
+    first: u32,
     policy: PhantomData<P>,
 }
 
 impl<P: Policy> Retaining<'_, P> {
-    /// Adds a reference to a slot with content; `false` if there is none yet.
+    /// Adds a reference to a slot with content; `false` if there is none yet, `None` if there is no such slot.
     #[inline]
-    pub(crate) fn retain_content(&mut self, slot: u32) -> bool {
-        let this = &mut self.slots[slot as usize];
+    pub(crate) fn retain_content(&mut self, slot: u32) -> Option<bool> {
+        let this = self.slots.get_mut(slot as usize)?;
         if !this.is(VALID) {
-            return false;
+            return Some(false);
         }
-        *self.idle -= u32::from(this.count == 0);
+        self.first += u32::from(this.count == 0);
         this.count += 1;
         P::hit(this);
-        true
+        Some(true)
+    }
+}
+
+impl<P> Drop for Retaining<'_, P> {
+    #[inline]
+    fn drop(&mut self) {
+        *self.idle -= self.first;
     }
 }

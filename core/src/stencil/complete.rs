@@ -104,8 +104,12 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     pub fn prepared(&mut self, data: u64) -> Result<(), PreparedError> {
         let (number, slot) = self.filling(data)?;
         self.pool.fill(slot);
-        while let Some(at) = group::remove_first(self.references.as_mut(), &mut self.pool.at_mut(slot).prev) {
-            let index = self.references.as_ref()[at as usize].group();
+        let last = core::mem::replace(&mut self.pool.at_mut(slot).prev, NIL);
+        let mut waiting = group::first(self.references.as_ref(), last);
+        while let Some(at) = waiting {
+            let this = &self.references.as_ref()[at as usize];
+            let index = this.group();
+            waiting = (at != last).then_some(this.next);
             let groups = self.groups.as_mut();
             let group = &mut groups[index as usize];
             group.missing -= 1;

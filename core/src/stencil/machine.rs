@@ -178,25 +178,12 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         let first = index * self.stride;
         // Whose turn it is at once takes hold of its slots while it is looked through.
         let turn = self.waiting.first == NIL && self.active < self.limit;
-        let places = &mut self.references.as_mut()[first as usize..][..self.stride as usize];
-        let (inputs, mut slots) = (self.inputs.as_mut(), self.pool.retaining());
-        let (mut census, mut refused) = (Census::default(), None);
-        for member in members {
-            let Some(place) = places.get_mut(census.members as usize) else {
-                refused = Some(SubmitError::TooManyMembers { have: places.len() });
-                break;
-            };
-            match claim(&self.names, inputs, member, index) {
-                Ok((reference, slot)) => {
-                    *place = if turn { reference.at(slot) } else { reference };
-                    census.note(place.slot, |slot| slots.retain_content(slot));
-                }
-                Err(error) => {
-                    refused = Some(error);
-                    break;
-                }
-            }
-        }
+        let (members, mut refused) = (members.into_iter(), None);
+        let census = if turn {
+            self.claim_all::<true>(index, members, &mut refused)
+        } else {
+            self.claim_all::<false>(index, members, &mut refused)
+        };
         let references = first..first + census.members;
         if census.members > self.pool.count() && refused.is_none() {
             let (need, have) = (self.different(references.clone()), self.pool.count());
@@ -214,9 +201,12 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         self.submitted += 1;
         let id = Id::new(index, generation);
         if turn {
-            self.waiting.push(groups, index);
             self.begin_with(index, census);
-            self.take_turns();
+            if self.assign_missing(index) {
+                self.activate(index);
+            } else {
+                self.waiting.push(self.groups.as_mut(), index);
+            }
         } else if self.may_pass(references) {
             self.pass(index);
         } else {
@@ -224,6 +214,39 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             self.enqueue(index);
         }
         Ok(id)
+    }
+
+    /// Claims what the members use, in the places of this group, and takes hold of their slots if it is its turn: as far
+    /// as that goes without being refused.
+    // A function of its own has the registers that the loop needs.
+    #[inline(never)]
+    fn claim_all<const TURN: bool>(
+        &mut self,
+        index: u32,
+        members: impl Iterator<Item = Member>,
+        refused: &mut Option<SubmitError>,
+    ) -> Census {
+        let first = (index * self.stride) as usize;
+        let places = &mut self.references.as_mut()[first..][..self.stride as usize];
+        let (inputs, mut slots) = (self.inputs.as_mut(), self.pool.retaining());
+        let mut census = Census::default();
+        for member in members {
+            let Some(place) = places.get_mut(census.members as usize) else {
+                *refused = Some(SubmitError::TooManyMembers { have: places.len() });
+                break;
+            };
+            match claim(&self.names, inputs, member, index) {
+                Ok((reference, slot)) => {
+                    *place = if TURN { reference.at(slot) } else { reference };
+                    census.note(if TURN { slots.retain_content(slot) } else { None });
+                }
+                Err(error) => {
+                    *refused = Some(error);
+                    break;
+                }
+            }
+        }
+        census
     }
 
     /// Undoes what was done for the first references of a group that is refused.

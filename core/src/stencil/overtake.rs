@@ -60,8 +60,9 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         for reference in &mut self.references.as_mut()[first as usize..][..members as usize] {
             reference.slot = inputs[reference.input as usize].slot;
             let there = slots.retain_content(reference.slot);
-            debug_assert!(there, "the content was there");
+            debug_assert_eq!(there, Some(true), "the content was there");
         }
+        drop(slots);
         self.pool.statistics.hits += u64::from(members);
         self.overtaking.passed += 1;
         self.active += 1;

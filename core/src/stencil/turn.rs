@@ -7,7 +7,7 @@ use super::machine::Stencil;
 use super::storage::Lent;
 use crate::cache::policy::{Next, NextUse};
 use crate::cache::pool::Pool;
-use crate::cache::slot::{LEAVING, NIL, VALID};
+use crate::cache::slot::{NIL, VALID};
 
 impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     /// Gives slots to the group whose turn it is, and to the next ones, as far as there are slots.
@@ -18,7 +18,8 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         }
     }
 
-    pub(super) fn take_turns(&mut self) {
+    #[inline(never)]
+    fn take_turns(&mut self) {
         while self.active < self.limit && self.waiting.first != NIL {
             let index = self.waiting.first;
             if self.groups.as_ref()[index as usize].stage == Stage::Queued {
@@ -27,16 +28,22 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             if !self.assign_missing(index) {
                 return;
             }
-            let groups = self.groups.as_mut();
-            let _ = self.waiting.pop(groups);
+            let _ = self.waiting.pop(self.groups.as_mut());
             self.overtaking.next_turn();
-            self.active += 1;
-            let group = &mut groups[index as usize];
-            group.stage = Stage::Assigned;
-            if group.missing == 0 {
-                group.stage = Stage::Ready;
-                self.outbox.push(groups, index);
-            }
+            self.activate(index);
+        }
+    }
+
+    /// The group has all its slots.
+    #[inline]
+    pub(super) fn activate(&mut self, index: u32) {
+        self.active += 1;
+        let groups = self.groups.as_mut();
+        let group = &mut groups[index as usize];
+        group.stage = Stage::Assigned;
+        if group.missing == 0 {
+            group.stage = Stage::Ready;
+            self.outbox.push(groups, index);
         }
     }
 
@@ -47,25 +54,34 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         let (inputs, mut slots) = (self.inputs.as_ref(), self.pool.retaining());
         let mut census = Census::default();
         for reference in &mut self.references.as_mut()[first..][..members as usize] {
-            reference.slot = inputs[reference.input as usize].slot;
-            census.note(reference.slot, |slot| !in_queues && slots.retain_content(slot));
+            let slot = inputs[reference.input as usize].slot;
+            reference.slot = slot;
+            let held = if in_queues { (slot != NIL).then_some(false) } else { slots.retain_content(slot) };
+            census.note(held);
         }
+        drop(slots);
         self.begin_with(index, census);
     }
 
     /// The present moves on to this group, whose references have the slots of their inputs, and which holds those with
     /// content, unless it waited in queues.
+    #[inline(always)]
     pub(super) fn begin_with(&mut self, index: u32, census: Census) {
         let group = &mut self.groups.as_mut()[index as usize];
-        let Group { number, members, in_queues, .. } = *group;
+        let Group { number, members, .. } = *group;
         (group.stage, group.cursor) = (Stage::Assigning, census.first_without.min(members));
-        self.present = self.future.present(number);
+        self.future.advance(&mut self.present, number);
         self.pool.policy.now(number);
         self.pool.statistics.hits += u64::from(members - census.without - census.not_held);
-        if census.not_held == 0 {
-            return;
+        if census.not_held > 0 {
+            self.hold_others(index);
         }
-        // Content that is awaited, or a group that leaves the queues.
+    }
+
+    /// Takes hold of what is awaited, or of all that a group has that leaves the queues.
+    #[inline(never)]
+    fn hold_others(&mut self, index: u32) {
+        let Group { members, in_queues, .. } = self.groups.as_ref()[index as usize];
         let first = index * self.stride;
         for at in first..first + members {
             let slot = self.references.as_ref()[at as usize].slot;
@@ -96,9 +112,10 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     }
 
     /// Assigns slots to the members that have none; whether all have one now.
-    fn assign_missing(&mut self, index: u32) -> bool {
+    #[inline(never)]
+    pub(super) fn assign_missing(&mut self, index: u32) -> bool {
         let Group { cursor, members, in_queues, .. } = self.groups.as_ref()[index as usize];
-        let first = index * self.stride;
+        let (first, mut missing) = (index * self.stride, 0);
         for at in first + cursor..first + members {
             let reference = self.references.as_ref()[at as usize];
             if reference.slot != NIL {
@@ -112,24 +129,32 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             } else if let Some(awaited) = self.assign(at, reference, in_queues) {
                 awaited
             } else {
-                self.groups.as_mut()[index as usize].cursor = at - first;
+                let group = &mut self.groups.as_mut()[index as usize];
+                (group.cursor, group.missing) = (at - first, group.missing + missing);
                 if !in_queues {
                     self.enqueue(index);
                 }
                 return false;
             };
-            self.groups.as_mut()[index as usize].missing += u32::from(awaited);
+            missing += u32::from(awaited);
         }
+        self.groups.as_mut()[index as usize].missing += missing;
         true
     }
 
     /// Takes a slot for an input that has none; whether its content is awaited. `None` if all slots are in use.
     fn assign(&mut self, at: u32, reference: Reference, in_queues: bool) -> Option<bool> {
         let data = self.names.data(reference.input)?;
-        let (slot, evicted) = self.pool.take(data, &mut ())?;
-        if let Some(number) = evicted.and_then(|evicted| self.names.number(evicted)) {
-            self.inputs.as_mut()[number as usize].slot = NIL;
-        }
+        let slot = match self.pool.take_empty(data) {
+            Some(slot) => slot,
+            None => {
+                let (slot, evicted) = self.pool.take_idle(data, &mut ())?;
+                if let Some(number) = self.names.number(evicted) {
+                    self.inputs.as_mut()[number as usize].slot = NIL;
+                }
+                slot
+            }
+        };
         let references = self.references.as_mut();
         references[at as usize].slot = slot;
         let input = &mut self.inputs.as_mut()[reference.input as usize];
@@ -143,8 +168,9 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         }
         self.pool.statistics.loads += 1;
         // The load holds the slot as well: it stays until the load was answered, whatever becomes of the groups.
-        self.pool.retain(slot);
-        group::append(references, &mut self.pool.at_mut(slot).prev, at);
+        let this = self.pool.at_mut(slot);
+        this.count += 1;
+        group::append(references, &mut this.prev, at);
         match core::mem::replace(&mut self.to_prepare[1], slot) {
             NIL => self.to_prepare[0] = slot,
             last => self.pool.at_mut(last).next = slot,
@@ -175,7 +201,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             groups: self.groups.as_ref(),
             references: self.references.as_ref(),
             future: &self.future,
-            present: self.present,
+            present: &self.present,
             coming: self.pool.policy.list_of_coming(),
             pool: &mut self.pool,
         }
@@ -201,15 +227,17 @@ impl Default for Census {
 }
 
 impl Census {
-    /// Counts the next member, which has this slot, and may take hold of it.
+    /// Counts the next member, which holds its slot, or does not hold it yet, or has none.
     // What most members are costs one count.
     #[inline]
-    pub(super) fn note(&mut self, slot: u32, hold: impl FnOnce(u32) -> bool) {
-        if slot == NIL {
-            self.without += 1;
-            self.first_without = self.first_without.min(self.members);
-        } else if !hold(slot) {
-            self.not_held += 1;
+    pub(super) fn note(&mut self, held: Option<bool>) {
+        match held {
+            Some(true) => {}
+            Some(false) => self.not_held += 1,
+            None => {
+                self.without += 1;
+                self.first_without = self.first_without.min(self.members);
+            }
         }
         self.members += 1;
     }
@@ -222,7 +250,7 @@ pub(super) struct Holds<'a, L: Lent, F: Future> {
     groups: &'a [Group],
     pub(super) references: &'a [Reference],
     future: &'a F,
-    present: F::Present,
+    present: &'a F::Present,
     /// The list of content that the very next group uses.
     coming: u16,
 }
@@ -234,40 +262,45 @@ impl<L: Lent, F: Future> Holds<'_, L, F> {
     #[inline(always)]
     pub(super) fn let_go(&mut self, slot: u32, number: u32) {
         let record = self.pool.at(slot);
-        let (data, in_place) = (record.data, record.stays_in_list(self.coming));
         if record.count > 1 {
             return self.pool.release_in_place(slot);
         }
         let Input { queue, unclaimed, .. } = self.inputs[number as usize];
-        let coming = queue == NIL && unclaimed != 0 && self.future.is_next(data, self.present);
-        if coming && in_place {
+        if queue != NIL {
+            self.let_last_go(slot, number, queue);
+        } else if unclaimed == 0 {
+            self.leave(slot, number);
+        } else if !self.future.is_next(record.data, *self.present) {
+            self.let_last_go(slot, number, NIL);
+        } else if record.stays_in_list(self.coming) {
             self.pool.release_in_place(slot);
         } else {
-            self.let_last_go(slot, number, coming);
+            self.give_back(slot, number, Next::At(self.pool.policy.coming()));
         }
     }
 
-    /// Gives back the last reference to a slot of this input, which is known to be used by the very next group, or not.
+    /// Gives back the last reference to a slot of this input, which is used again: by the first group in its queue, or by
+    /// another one than the very next.
     #[inline(never)]
-    fn let_last_go(&mut self, slot: u32, number: u32, coming: bool) {
-        let input = self.inputs[number as usize];
-        let Input { queue, unclaimed, .. } = input;
-        let next = if coming {
-            Use::At(self.pool.policy.coming())
-        } else if queue != NIL {
-            self.next_in_line(queue)
-        } else if unclaimed == 0 {
-            Use::Never
+    fn let_last_go(&mut self, slot: u32, number: u32, queue: u32) {
+        let next = if queue == NIL {
+            self.future.next_use(self.pool.at(slot).data, *self.present)
         } else {
-            self.future.next_use(self.pool.at(slot).data, self.present)
+            self.next_in_line(queue)
         };
         let next = match next {
             Use::At(group) => Next::At(group),
             Use::Unknown => Next::Unknown,
             // The usage map knows of uses that are to come: groups are not where the future has them.
-            Use::Never if input.left() > 0 => Next::Unknown,
+            Use::Never if self.inputs[number as usize].left() > 0 => Next::Unknown,
             Use::Never => return self.leave(slot, number),
         };
+        self.give_back(slot, number, next);
+    }
+
+    /// Gives back the last reference to a slot of this input, which is used again then.
+    #[inline]
+    fn give_back(&mut self, slot: u32, number: u32, next: Next) {
         if self.pool.release(slot, next).is_some() {
             self.inputs[number as usize].slot = NIL;
         }
@@ -284,12 +317,8 @@ impl<L: Lent, F: Future> Holds<'_, L, F> {
     /// Gives back the last reference to content whose last use is over.
     #[inline(never)]
     fn leave(&mut self, slot: u32, number: u32) {
-        if self.pool.at(slot).is(VALID) {
-            self.pool.statistics.forgotten += 1;
-        }
-        self.pool.at_mut(slot).set(LEAVING);
-        if self.pool.release(slot, Next::Unknown).is_some() {
-            self.inputs[number as usize].slot = NIL;
-        }
+        let had_content = self.pool.release_for_good(slot);
+        self.pool.statistics.forgotten += u64::from(had_content);
+        self.inputs[number as usize].slot = NIL;
     }
 }

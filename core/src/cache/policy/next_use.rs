@@ -66,18 +66,15 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> NextUse<H> {
     /// [`NO_LIST`] if that point is not told apart.
     #[inline]
     pub(crate) fn list_of_coming(&self) -> u16 {
-        match self.bucket(Next::At(self.coming())) {
-            NOWHERE => NO_LIST,
-            list => list,
-        }
+        self.bucket(Next::At(self.coming())).unwrap_or(NO_LIST)
     }
 
     #[inline]
-    fn bucket(&self, next: Next) -> u16 {
-        let Next::At(point) = next else { return NOWHERE };
+    fn bucket(&self, next: Next) -> Option<u16> {
+        let Next::At(point) = next else { return None };
         let (point, now) = (point >> self.shift, self.now >> self.shift);
         // What has passed is far ahead, too, counted around the end of all numbers.
-        if point.wrapping_sub(now) < self.buckets { (point & (self.buckets - 1)) as u16 } else { NOWHERE }
+        (point.wrapping_sub(now) < self.buckets).then(|| (point & (self.buckets - 1)) as u16)
     }
 
     /// The bucket that is farthest ahead of all that have content.
@@ -115,7 +112,7 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> NextUse<H> {
         self.unknown.push(slots, slot);
     }
 
-    #[inline]
+    #[inline(always)]
     fn link(&mut self, slots: &mut [Slot], slot: u32, bucket: u16) {
         let at = usize::from(bucket);
         let head = core::mem::replace(&mut self.heads.as_mut()[at], slot);
@@ -130,7 +127,7 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> NextUse<H> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn unlink(&mut self, slots: &mut [Slot], slot: u32) {
         let this = &mut slots[slot as usize];
         let (prev, next, list) = (this.prev, this.next, this.list);
@@ -178,10 +175,7 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> Policy for NextUse<H> {
     // Inlined, as it is most of what it costs to give a slot back.
     #[inline(always)]
     fn idle(&mut self, slots: &mut [Slot], slot: u32, next: Next) {
-        let bucket = self.bucket(next);
-        if bucket == NOWHERE {
-            return self.place_unknown(slots, slot);
-        }
+        let Some(bucket) = self.bucket(next) else { return self.place_unknown(slots, slot) };
         let this = &slots[slot as usize];
         let (linked, list) = (this.is(LINKED), this.list);
         if linked {
@@ -193,6 +187,7 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> Policy for NextUse<H> {
         self.link(slots, slot, bucket);
     }
 
+    #[inline]
     fn leave(&mut self, slots: &mut [Slot], slot: u32) {
         if slots[slot as usize].is(LINKED) {
             self.unlink(slots, slot);
