@@ -222,7 +222,6 @@ impl Transport for Fabric {
     }
 
     fn plans(&mut self, _epoch: u32, _peers: &[Peer], _entries: &[Entry]) -> Result<(), TransportError> {
-        self.ways.iter_mut().for_each(Way::begin);
         self.build()
     }
 
