@@ -6,12 +6,17 @@
 
 mod interleavings;
 
+use std::sync::OnceLock;
+
 use interleavings::check;
 use loom::cell::Cell;
 use loom::sync::Arc;
 use loom::thread;
-use umbra_core::atomic::AtomicU64;
-use umbra_core::channel::{Position, Queue, ReceiveError, SendError, Shape};
+use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::channel::{Claim, Position, Queue, ReceiveError, SendError, Shape};
+
+/// The word in which senders say how far receivers are.
+const TAKEN_BEFORE: usize = 16 + 2;
 
 /// A queue, and beside each slot the message that lies there; loom reports any overlap of two who use it.
 struct Table {
@@ -29,10 +34,13 @@ impl Table {
     fn queue(&self) -> Queue<'_> {
         Queue::attach(&self.words).unwrap()
     }
-    fn send(&self, by: u16, message: u32) -> Result<Position, SendError> {
+    fn claim(&self, by: u16, message: u32) -> Result<Claim, SendError> {
         let claim = self.queue().claim(by)?;
         self.messages[claim.slot()].set(message);
-        self.queue().publish(claim)
+        Ok(claim)
+    }
+    fn send(&self, by: u16, message: u32) -> Result<Position, SendError> {
+        self.queue().publish(self.claim(by, message)?)
     }
     fn receive(&self, by: u16) -> Result<u32, ReceiveError> {
         loop {
@@ -110,6 +118,51 @@ fn room_that_there_is_because_a_channel_was_destroyed_is_nobodys() {
         assert!(sent.iter().all(Result::is_err), "{sent:?}");
         assert_eq!(table.send(1, 4), Err(SendError::Destroyed));
     });
+}
+
+/// There is room for one message. One sender looks how far receivers are when the channel is destroyed and emptied, another
+/// learns that from him: who finds room by it sees also that the channel was destroyed before.
+#[test]
+fn room_that_another_sender_saw_in_a_destroyed_channel_is_nobodys() {
+    static REFUSED: OnceLock<()> = OnceLock::new();
+    check(1, || {
+        let table = Table::new(4, 2);
+        (1..=4).for_each(|message| assert!(table.send(0, message).is_ok()));
+        assert_eq!(table.receive(9), Ok(1));
+        // Nothing is learned by taking a slot that somebody gave back.
+        let [looks, fills, learns] = [5, 6, 7].map(|message| table.claim(1, message).unwrap());
+        // The first thread is the first to run: then the others need no preemption to see some of what it did.
+        let destroyer = {
+            let table = table.clone();
+            thread::spawn(move || {
+                let sent = table.queue().publish(fills);
+                // Senders look at the position of this message, and not at the next.
+                let learner = sent.is_ok().then(|| {
+                    let table = table.clone();
+                    thread::spawn(move || table.queue().publish(learns))
+                });
+                assert!(table.queue().destroy());
+                (sent, learner, table.receive(9))
+            })
+        };
+        let looker = {
+            let table = table.clone();
+            thread::spawn(move || table.queue().publish(looks))
+        };
+        let (filled, learner, received) = destroyer.join().unwrap();
+        let looked = looker.join().unwrap();
+        let learned = learner.map(|learner| learner.join().unwrap());
+        let (message, late) = if looked.is_ok() { (5, filled) } else { (6, looked) };
+        for refused in [Some(late), learned].into_iter().flatten() {
+            assert!(matches!(refused, Err(SendError::Full | SendError::Destroyed)), "{refused:?}");
+        }
+        // The first message that waits was taken, and a sender has seen that.
+        if table.words[TAKEN_BEFORE].load(Ordering::Acquire) == 10 && learned == Some(Err(SendError::Destroyed)) {
+            REFUSED.get_or_init(|| ());
+        }
+        assert_eq!((received, table.drain()), (Ok(2), vec![3, 4, message]));
+    });
+    assert!(REFUSED.get().is_some(), "nobody could learn from another that there is room");
 }
 
 #[test]
