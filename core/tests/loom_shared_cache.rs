@@ -6,13 +6,22 @@
 
 mod interleavings;
 
+use std::sync::OnceLock;
+
 use interleavings::bounded;
 use loom::cell::Cell;
 use loom::sync::Arc;
 use loom::thread;
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cache::{Forgetting, Found, State};
-use umbra_core::shared_cache::{AllocError, Client, Forgetful, Identity, Reclaimed, Sharing, words_for};
+use umbra_core::shared_cache::{
+    AllocError, Client, Forgetful, FreeError, Identity, Pin, Reclaimed, Sharing, words_for,
+};
+
+/// Where the lines of the index begin; there are four owners.
+const LINES: usize = 32 + 4 * 16;
+/// The mark of use in the word of a place.
+const USED: u64 = 1 << 45;
 
 /// A cache, and the memory of its slots: loom reports a read of it beside a write.
 struct Table {
@@ -22,10 +31,14 @@ struct Table {
 
 impl Table {
     fn new(slots: usize) -> Arc<Table> {
+        Arc::new(Table::of(slots))
+    }
+
+    fn of(slots: usize) -> Table {
         let sharing = Sharing::new(4, 3).unwrap();
         let words: Vec<_> = (0..words_for(slots, sharing).unwrap()).map(|_| AtomicU64::new(0)).collect();
         Forgetful::create(&words, slots, sharing, 1).unwrap();
-        Arc::new(Table { words, content: (0..slots).map(|_| Cell::new(u64::MAX)).collect() })
+        Table { words, content: (0..slots).map(|_| Cell::new(u64::MAX)).collect() }
     }
 
     fn cache(&self) -> Forgetful<'_> {
@@ -36,13 +49,33 @@ impl Table {
         self.cache().join(Identity::new(who, 0)).unwrap()
     }
 
+    /// The word of the first place of the first line.
+    fn first_word(&self) -> u64 {
+        self.words[LINES + 2].load(Ordering::Acquire)
+    }
+
     /// Uses data as an application does; whether it got a slot.
     fn work(&self, client: Client<'_, Forgetting>, data: u64) -> bool {
-        let grant = match client.alloc(data) {
-            Ok(grant) => grant,
+        self.work_until(client, data, |pin| client.free(pin.data()))
+    }
+
+    /// The same, without an end.
+    fn hold(&self, client: Client<'_, Forgetting>, data: u64) -> bool {
+        self.work_until(client, data, |_| Ok(()))
+    }
+
+    fn work_until(
+        &self,
+        client: Client<'_, Forgetting>,
+        data: u64,
+        end: impl FnOnce(Pin) -> Result<(), FreeError>,
+    ) -> bool {
+        let pin = match client.pin(data) {
+            Ok(pin) => pin,
             Err(AllocError::Full { .. } | AllocError::Blocked { .. }) => return false,
             Err(error) => panic!("{error}"),
         };
+        let grant = pin.grant();
         let content = &self.content[grant.slot as usize];
         match grant.found {
             Found::Empty => {
@@ -52,7 +85,7 @@ impl Table {
             Found::Remembered => assert_eq!(content.get(), data, "the content of the slot"),
             Found::Assigned => {}
         }
-        client.free(data).unwrap();
+        end(pin).unwrap();
         true
     }
 }
@@ -67,6 +100,12 @@ fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
 /// Ids that belong into the first line.
 fn of_home<const COUNT: usize>(cache: &Forgetful<'_>) -> [u64; COUNT] {
     let mut ids = (2..).filter(|&data| cache.home(data).0 == 0);
+    std::array::from_fn(|_| ids.next().unwrap())
+}
+
+/// Ids that are looked for first in the same place.
+fn of_place<const COUNT: usize>(cache: &Forgetful<'_>, place: (usize, usize)) -> [u64; COUNT] {
+    let mut ids = (2..).filter(|&data| cache.home(data) == place);
     std::array::from_fn(|_| ids.next().unwrap())
 }
 
@@ -95,33 +134,111 @@ fn a_hit_beside_an_eviction_gets_the_data_that_it_asked_for() {
 }
 
 /// In these models a place is in the same generation again after two contents. So a client that slept after it had read the
-/// word may take it for the one that it read: what it then refers to is never what it asked for by mistake.
+/// word finds that word again, of other data: what it then refers to is never what it asked for by mistake.
 #[test]
 fn s58_a_slot_that_is_referred_to_is_not_given_away_though_generations_come_round() {
-    check(2, || {
-        let table = Table::new(1);
-        let client = table.join(1);
-        assert!(table.work(client, 1));
-        let other = {
-            let table = table.clone();
-            thread::spawn(move || {
-                let client = table.join(2);
-                // The last one leaves the word as the first had left it.
-                (2..4).filter(|&data| table.work(client, data)).count()
-            })
-        };
-        if let Ok(grant) = client.alloc(1) {
-            let content = &table.content[grant.slot as usize];
-            if grant.found == Found::Empty {
-                content.set(1);
-                client.remember(1).unwrap();
+    static MISTAKEN: OnceLock<()> = OnceLock::new();
+    loom::lazy_static! {
+        static ref TABLE: Table = Table::of(1);
+    }
+    // Content that is in use stays, and with it the mark that tells that somebody referred to it.
+    for in_use in [false, true] {
+        check(3, move || {
+            let [client, sleeper] = [1, 2].map(|who| TABLE.join(who));
+            let [first, second, third] = of_place(&TABLE.cache(), (0, 0));
+            let work = move |data| if in_use { TABLE.hold(client, data) } else { TABLE.work(client, data) };
+            assert!(work(first));
+            let seen = TABLE.first_word();
+            let others = thread::spawn(move || {
+                if in_use {
+                    client.free(first).unwrap();
+                }
+                TABLE.work(client, second) && work(third)
+            });
+            let found = TABLE.work(sleeper, first);
+            let came_round = others.join().unwrap();
+            if came_round && !found {
+                let word = TABLE.first_word();
+                assert_eq!(word & !USED, seen, "the word comes back");
+                if word & USED != 0 {
+                    MISTAKEN.get_or_init(|| ());
+                }
             }
-            thread::yield_now();
-            assert_eq!(content.get(), 1, "the slot was given away under a reference");
-            client.free(1).unwrap();
+            if in_use && came_round {
+                assert_eq!(TABLE.content[0].get(), third, "the slot was given away under a reference");
+                client.free(third).unwrap();
+            }
+            at_rest(&TABLE, 1);
+        });
+    }
+    assert!(MISTAKEN.get().is_some(), "nobody took the word for the one that he had seen");
+}
+
+#[test]
+fn s58_a_forget_that_slept_until_generations_came_round_empties_a_slot_once() {
+    static MISTAKEN: OnceLock<()> = OnceLock::new();
+    loom::lazy_static! {
+        static ref TABLE: Table = Table::of(1);
+    }
+    check(3, || {
+        let [client, sleeper] = [1, 2].map(|who| TABLE.join(who));
+        let [first, second, third] = of_place(&TABLE.cache(), (0, 0));
+        assert!(TABLE.work(client, first));
+        let others = thread::spawn(move || TABLE.work(client, second) && TABLE.work(client, third));
+        let forgot = sleeper.forget(first);
+        let came_round = others.join().unwrap();
+        if came_round && client.state(third) != Ok(Some(State::Idle)) {
+            assert_eq!((client.state(third), forgot), (Ok(None), Ok(true)));
+            MISTAKEN.get_or_init(|| ());
         }
-        other.join().unwrap();
-        at_rest(&table, 1);
+        at_rest(&TABLE, 1);
+    });
+    assert!(MISTAKEN.get().is_some(), "nobody took the word for the one that he had seen");
+}
+
+/// Data leaves with its slot, and comes back into its place with the other slot.
+#[test]
+fn a_hit_names_the_slot_that_its_data_is_in_though_it_gets_another_meanwhile() {
+    static MOVED: OnceLock<()> = OnceLock::new();
+    loom::lazy_static! {
+        static ref TABLE: Table = Table::of(2);
+    }
+    check(2, || {
+        let [client, mover] = [1, 2].map(|who| TABLE.join(who));
+        let [[data], [idle], [other]] = [(0, 0), (1, 0), (1, 1)].map(|place| of_place(&TABLE.cache(), place));
+        assert!(TABLE.work(client, data) && TABLE.work(client, idle));
+        // The first takes the slot of the data away, and then the data gets that of the idle one.
+        let mover = thread::spawn(move || TABLE.work(mover, other) && TABLE.work(mover, data));
+        TABLE.work_until(client, data, |pin| {
+            if pin.grant().found == Found::Remembered && pin.grant().slot == 1 {
+                MOVED.get_or_init(|| ());
+            }
+            client.free_pin(pin)
+        });
+        mover.join().unwrap();
+        at_rest(&TABLE, 2);
+    });
+    assert!(MOVED.get().is_some(), "the data never came back before the hit");
+}
+
+/// Two threads of one process, whose references are counted together; one of them then needs the slot for another process.
+#[test]
+fn pins_of_two_threads_are_all_given_back_and_no_other_reference_is() {
+    loom::lazy_static! {
+        static ref TABLE: Table = Table::of(1);
+    }
+    check(3, || {
+        let [client, other] = [1, 2].map(|who| TABLE.join(who));
+        assert!(TABLE.work(client, 1));
+        let thread = thread::spawn(move || {
+            let marked = |pin: Pin| client.free_marked(pin.data(), pin.grant().mark());
+            [TABLE.work_until(client, 1, marked), TABLE.work(other, 2)]
+        });
+        let mine = TABLE.work_until(client, 1, |pin| client.free_pin(pin));
+        let [theirs, others] = thread.join().unwrap();
+        assert!(mine || theirs || others, "somebody gets on");
+        assert_eq!([1, 2].map(|data| client.references(data)), [Ok(0); 2]);
+        at_rest(&TABLE, 1);
     });
 }
 
@@ -211,8 +328,7 @@ fn data_that_is_away_from_home_has_one_place() {
 /// It died when it had the home of four ids to itself and moved a slot to the next line for the fourth of them.
 #[test]
 fn a_death_in_the_middle_of_a_move_loses_no_slot_beside_use() {
-    /// Where the lines of the index begin; the number of the place from which the slot moves, to the second of the line before.
-    const LINES: usize = 32 + 4 * 16;
+    /// The number of the place from which the slot moves, to the second of the line before.
     const FROM: usize = 2 * 3;
     const NIL: u64 = 0xffff_ffff;
     for steps in 0..=7 {
