@@ -101,7 +101,6 @@ impl Head {
         Head { kind, mode: Mode::empty(), call, attempt: 0, class: 0, edge, a: 0, b: 0 }
     }
 
-    // Inlined, all of it lies at places that the compiler knows, and so does what comes behind it.
     #[inline(always)]
     fn emit(&self, to: &mut Writer<'_>) -> Result<(), Short> {
         let Head { kind, mode, call, attempt, class, edge, a, b } = self;

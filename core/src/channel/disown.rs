@@ -3,7 +3,8 @@
 //! A child that was forked off has copies of its parent's loans and messages in its memory. Their slots are the
 //! parent's.
 
-use super::message::{Loan, Taken};
+use super::loan::Loan;
+use super::message::Taken;
 use super::port::Lent;
 use crate::event::Wait;
 

@@ -60,6 +60,8 @@ mod error;
 mod form;
 mod layout;
 #[cfg(not(loom))]
+mod loan;
+#[cfg(not(loom))]
 mod lost;
 // Bytes that both sides map, beside which loom's atomics cannot lie.
 #[cfg(not(loom))]
@@ -76,7 +78,9 @@ pub use error::{AttachError, ReceiveError, SendError, ShapeError};
 pub use form::Form;
 pub use layout::Shape;
 #[cfg(not(loom))]
-pub use message::{Header, Loan, Messages, Peeked, Received, Taken, Unsent};
+pub use loan::{Loan, Unsent};
+#[cfg(not(loom))]
+pub use message::{Header, Messages, Peeked, Received, Taken};
 #[cfg(not(loom))]
 pub use port::{Lent, Patience, Port};
 pub use queue::{Glimpse, Position, Queue, Take};

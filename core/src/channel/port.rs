@@ -6,7 +6,8 @@
 use core::ops::Deref;
 
 use super::error::{ReceiveError, SendError};
-use super::message::{Header, Loan, Messages, Peeked, Received, Taken, Unsent};
+use super::loan::{Loan, Unsent};
+use super::message::{Header, Messages, Peeked, Received, Taken};
 use super::queue::Position;
 use super::reclaim::Reclaimed;
 use crate::cell::Bytes;
