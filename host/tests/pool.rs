@@ -60,19 +60,6 @@ fn another_process() {
             return std::thread::sleep(Duration::from_secs(60));
         }
         "attach" => Pool::attach(name).unwrap(),
-        executed if executed.starts_with("exec-") => {
-            let left: u32 = executed[5..].parse().unwrap();
-            let pool = Pool::attach(name).unwrap();
-            // A place for each thread.
-            let alloc = || _ = pool.alloc(100, 0).unwrap();
-            alloc();
-            std::thread::scope(|scope| scope.spawn(alloc).join().unwrap());
-            if left > 0 {
-                Another::instead(&format!("exec-{} {name}", left - 1));
-            }
-            ready("has executed all");
-            return std::thread::sleep(Duration::from_secs(60));
-        }
         churned => {
             let seed = churned.strip_prefix("churn-").unwrap().parse().unwrap();
             // A million takes and frees by all four.
@@ -384,17 +371,4 @@ fn a01_blocks_of_four_processes_never_overlap_and_all_of_the_pool_is_there_at_th
     pool.reclaim().unwrap();
     assert_eq!(pool.blocks().count(), 0);
     pool.alloc(MIB, 0).unwrap();
-}
-
-#[test]
-fn a_program_that_is_executed_in_a_process_has_the_places_and_the_blocks_of_the_one_before() {
-    let name = name("exec");
-    // Places for one of the programs beside this one.
-    let pool = Pool::create(Some(&name), &Attributes { members: 3, ..attributes(MIB) }).unwrap();
-    let (mut another, _) = Another::start_ready(&format!("exec-4 {name}"));
-    let process = another.id();
-    let places = pool.users().filter(|(member, _)| member.identity.pid() == process.pid).count();
-    assert_eq!((places, pool.allocations_of(process).len()), (2, 5 * 2));
-    another.kill();
-    assert_eq!(pool.free_allocations_of(process), Ok(10));
 }

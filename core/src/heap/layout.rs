@@ -14,7 +14,7 @@ use super::tree::{self, Tree};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"umbrheap");
 /// Version of the layout, and of what pools keep in the pocket.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 2;
 const SHAPE: usize = 1;
 const BYTES: usize = 2;
 const GRANULE: usize = 3;

@@ -211,7 +211,6 @@ impl Pool {
     /// A place, not yet [counted](Self::come): one that this process left, a free one, or that of a dead member.
     pub(super) fn take_place(&self) -> Result<Member, Error> {
         let (heap, identity) = (self.heap(), identity(ProcessId::current()?));
-        self.leave_for_earlier(identity);
         if let Some(member) = self.come_back(identity) {
             return Ok(member);
         }

@@ -8,19 +8,10 @@ use umbra_core::heap::{Block, BlockId, Grasp, Hand, Keep};
 use super::error::Error;
 use super::{CHANNELS, NOTHING, Pool, identity};
 use crate::sys::futex::Futex;
-use crate::sys::process::{self, ProcessId, Processes};
+use crate::sys::process::{ProcessId, Processes};
 
-/// In the first word of a member's pocket: it uses the pool, by a program of which the lower bits tell.
-const PRESENT: u64 = 1 << 62;
-
-/// That of a member that is more than the owner of blocks that it left, with the program that its process executes now.
-fn present() -> u64 {
-    PRESENT | process::program() >> 2
-}
-
-const fn is_present(word: u64) -> bool {
-    word >> 62 == 1
-}
+/// In the first word of a member's pocket: it uses the pool.
+const PRESENT: u64 = 1;
 
 /// In the same word: its process dropped the handle, and blocks stayed, of which it is the owner.
 fn left(identity: Identity) -> u64 {
@@ -46,14 +37,9 @@ impl Pool {
         self.heap().crew().pocket(number)?.first()
     }
 
-    /// Of which process the presence tells: a new member finds there what the last one left.
-    fn present_process(&self, number: u16) -> Option<&AtomicU64> {
-        self.heap().crew().pocket(number)?.get(1)
-    }
-
     /// Blocks that a member is about to use whose end it could miss: their numbers, plus one.
     fn pins(&self, number: u16) -> &[AtomicU64] {
-        self.heap().crew().pocket(number).and_then(|pocket| pocket.get(2..)).unwrap_or_default()
+        self.heap().crew().pocket(number).and_then(|pocket| pocket.get(1..)).unwrap_or_default()
     }
 
     /// Does something during which others do not free this block if they ask [who uses it](Self::is_pinned); it may be
@@ -95,11 +81,8 @@ impl Pool {
 
     /// Notes whether a member is more than the owner of blocks that it left.
     pub(super) fn set_present(&self, member: Member, is_present: bool) {
-        if let Some((process, presence)) = self.present_process(member.number).zip(self.presence(member.number)) {
-            // ORDERING: release: who finds the presence finds no process that had the number before.
-            process.store(0, Ordering::Relaxed);
-            presence.store(if is_present { present() } else { 0 }, Ordering::Release);
-            process.store(member.identity.to_bits(), Ordering::Relaxed);
+        if let Some(word) = self.presence(member.number) {
+            word.store(if is_present { PRESENT } else { 0 }, Ordering::Release);
         }
         // Of a dead member who had the number.
         self.pins(member.number).iter().for_each(|pin| pin.store(0, Ordering::Release));
@@ -112,38 +95,13 @@ impl Pool {
         }
     }
 
-    /// Leaves in the name of the program that this process executed before the one that it executes now: its handles are gone,
-    /// and so are its threads.
-    pub(super) fn leave_for_earlier(&self, identity: Identity) {
-        let (heap, now) = (self.heap(), present());
-        for member in heap.crew().members().filter(|member| member.identity == identity) {
-            let words = self.present_process(member.number).zip(self.presence(member.number));
-            let is_left = words.is_some_and(|(process, presence)| {
-                // ORDERING: acquire pairs with the release in `set_present`.
-                let found = presence.load(Ordering::Acquire);
-                // Of several threads that find it one leaves.
-                is_present(found)
-                    && found != now
-                    && process.load(Ordering::Relaxed) == identity.to_bits()
-                    && presence.compare_exchange(found, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-            });
-            if !is_left {
-                continue;
-            }
-            self.set_present(member, false);
-            if let Err(BuryError::Failed(_)) = heap.bury(member, member.number, Keep::Blocks) {
-                self.set_left(member);
-            }
-        }
-    }
-
     /// A member that this process left with blocks: it is one of the caller's from now on.
     pub(super) fn come_back(&self, identity: Identity) -> Option<Member> {
         let (crew, gone) = (self.heap().crew(), left(identity));
         let takes = |word: &AtomicU64| {
             // ORDERING: acquire pairs with the release in `set_left`: the hand of who left is at rest.
             word.load(Ordering::Relaxed) == gone
-                && word.compare_exchange(gone, present(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+                && word.compare_exchange(gone, PRESENT, Ordering::Acquire, Ordering::Relaxed).is_ok()
         };
         let number = (0..crew.capacity()).find(|&number| self.presence(number).is_some_and(takes))?;
         crew.member(number)
@@ -152,7 +110,7 @@ impl Pool {
     /// Whether a process that lives uses it.
     pub(super) fn is_used(&self) -> bool {
         let is_present =
-            |member: &Member| self.presence(member.number).is_some_and(|word| is_present(word.load(Ordering::Acquire)));
+            |member: &Member| self.presence(member.number).is_some_and(|word| word.load(Ordering::Acquire) == PRESENT);
         self.heap().crew().members().any(|member| is_present(&member) && Processes.is_alive(member))
     }
 
@@ -390,26 +348,5 @@ mod tests {
             die_burying(&pool, dead, burier);
             assert_eq!(pool.reclaim(), Ok(2 - blocks), "who has a block stays");
         }
-    }
-
-    #[test]
-    fn only_what_an_earlier_program_of_this_process_had_is_left_for_it() {
-        let pool = pool();
-        let (crew, me) = (pool.heap().crew(), identity(ProcessId::current().unwrap()));
-        let other_program = || PRESENT | present().wrapping_add(1) & !(3 << 62);
-        let (child, _, dead) = begin(&pool, 0);
-        pool.set_present(dead, true);
-        pool.presence(dead.number).unwrap().store(other_program(), Ordering::Relaxed);
-        end(child);
-        // A thread is about to take the place of a dead process, and what that had noted is there still.
-        let taken = crew.succeed(dead, me, |_| Ok::<_, ()>(())).unwrap();
-        pool.leave_for_earlier(me);
-        assert_eq!(crew.member(taken.number), Some(taken));
-        pool.set_present(taken, true);
-        pool.leave_for_earlier(me);
-        assert_eq!(crew.member(taken.number), Some(taken));
-        pool.presence(taken.number).unwrap().store(other_program(), Ordering::Relaxed);
-        pool.leave_for_earlier(me);
-        assert_eq!(crew.member(taken.number), None);
     }
 }

@@ -32,7 +32,7 @@
 //!
 //! A child that was forked off may use the handles of its parent: what it allocates is its own, and its end does nothing
 //! to what is the parent's. A program that another one is executed in the place of, in the same process, holds what it held
-//! until that one uses the pool, or the process ends: drop the handles before. All users are in one space of process numbers.
+//! until the process ends: drop the handles before. All users are in one space of process numbers.
 //!
 //! *Cost*: that of [`umbra_core::heap`], a lock of this process that another thread rarely wants, and a look at who waits.
 

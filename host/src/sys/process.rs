@@ -2,8 +2,7 @@
 //!
 //! A pid alone names nobody: the kernel hands it out again. Pid and start time together do, and a pidfd
 //! keeps the process apart from any later holder of its pid. Where there are no pidfds, as under valgrind, the start time
-//! is read each time. Both outlive `execve`: another program in the same process is the same one, and only its
-//! [number](program) tells them apart.
+//! is read each time. Both outlive `execve`: another program in the same process is the same one.
 //!
 //! ```
 //! use umbra::sys::process::{Process, ProcessId};
@@ -13,10 +12,9 @@
 //! # Ok::<(), umbra::sys::process::ProcessError>(())
 //! ```
 //!
-//! Source: `proc(5)` field 22 (`starttime`), `pidfd_open(2)`, `getauxval(3)` (`AT_RANDOM`).
+//! Source: `proc(5)` field 22 (`starttime`), `pidfd_open(2)`.
 
 use std::os::fd::OwnedFd;
-use std::sync::OnceLock;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -135,26 +133,6 @@ impl ProcessId {
     pub fn of(pid: u32) -> Result<ProcessId, ProcessError> {
         Ok(ProcessId { pid, start: Entry::of(pid)?.start })
     }
-}
-
-/// The program that this process executes, by a number that each `execve` draws anew and that a forked child inherits: the same
-/// in all parts of the program, also if several have this library. Zero if the system draws none.
-#[must_use]
-pub fn program() -> u64 {
-    static NUMBER: OnceLock<u64> = OnceLock::new();
-    *NUMBER.get_or_init(|| {
-        // SAFETY: it only looks the number up in a table that stays as it is.
-        let drawn = unsafe { libc::getauxval(libc::AT_RANDOM) } as *const [u8; 16];
-        if drawn.is_null() {
-            return 0;
-        }
-        // SAFETY: not null, it is the address of 16 bytes that the kernel has put above the first stack of the process, where
-        // they stay as they are.
-        let drawn = unsafe { *drawn };
-        // The C library guards stacks with them: so they are told to nobody. Whatever version of this library tells of them, it
-        // is to be the same number.
-        blake3::hash(&drawn).as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
-    })
 }
 
 /// What `/proc` says of a process.

@@ -67,11 +67,6 @@ impl Another {
         Another(command.stdout(Stdio::null()).spawn().unwrap())
     }
 
-    /// Executes it in the place of this process.
-    pub(crate) fn instead(role: &str) -> ! {
-        panic!("{}", Self::command(role).exec())
-    }
-
     /// Starts one, and waits until it says that it is ready; the word that it says then.
     pub(crate) fn start_ready(role: &str) -> (Another, String) {
         let mut another = Another(Self::command(role).stdout(Stdio::piped()).spawn().unwrap());
