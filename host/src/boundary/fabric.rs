@@ -45,7 +45,7 @@ pub struct Fabric {
     taken: Vec<u64>,
     /// Those of the messages that were looked at last: only these can be taken. What was written there since is another.
     seen: Vec<u64>,
-    /// To each rank.
+    /// To each rank, and from there.
     ways: Vec<Way>,
     /// Bytes of payload of the message from each rank that was looked at last, as its head says.
     comes: Vec<u32>,
@@ -126,11 +126,6 @@ impl Fabric {
         Ok(self.areas + nth * capacity + start)
     }
 
-    fn way(&self, to: u32) -> Result<&Way, TransportError> {
-        self.check(to)?;
-        Ok(&self.ways[to as usize])
-    }
-
     /// The words themselves.
     pub(super) fn words(
         &self,
@@ -157,7 +152,7 @@ impl Fabric {
     /// this one, or nearly.
     fn take_back(&self, to: u32, slot: u32, head: usize) {
         let way = &self.ways[to as usize];
-        let bytes = head.saturating_add(way.last() as usize);
+        let bytes = head.saturating_add(way.wrote() as usize);
         if bytes > AHEAD || way.is_past() {
             return;
         }
@@ -228,18 +223,12 @@ impl Transport for Fabric {
     #[inline]
     fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
         let offset = self.offset(self.rank, to, slot, place, behind, values.len())?;
-        let way = &mut self.ways[to as usize];
-        if !way.is_write_timed() {
-            return Ok(self.segment.write_values(offset, values, way.is_past())?);
-        }
-        let begun = now();
-        self.segment.write_values(offset, values, way.is_past())?;
-        way.wrote_in(now().since(begun));
-        Ok(())
+        let way = &self.ways[to as usize];
+        way.writes(now);
+        Ok(self.segment.write_values(offset, values, way.is_past())?)
     }
 
     fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
-        let begun = self.way(message.rank)?.is_write_timed().then(now);
         let words = self.words(self.rank, message.rank, message.slot, Place::Slot(0), 0, head.len().div_ceil(8))?;
         Self::store_bytes(words, head);
         let stamp = u64::from(epoch) << 32 | u64::from(message.sequence);
@@ -248,10 +237,7 @@ impl Transport for Fabric {
             // ORDERING: before the stamp below; values past the caches are in no order with it else.
             self.segment.settle_values();
         }
-        if let Some(begun) = begun {
-            way.wrote_in(now().since(begun));
-        }
-        way.sent(message.in_slot.saturating_add(message.overflow));
+        way.has_written(message.in_slot.saturating_add(message.overflow), now);
         // ORDERING: release; whoever sees the stamp sees head and payload.
         self.stamp(self.rank, message.rank, message.slot)?.store(stamp, Ordering::Release);
         Ok(())
@@ -282,21 +268,16 @@ impl Transport for Fabric {
         self.check(from)?;
         let at = self.stamp_at(from, slot);
         self.taken[at] = self.seen[at];
-        self.ways[from as usize].came(self.comes[from as usize]);
+        self.ways[from as usize].has_read(self.comes[from as usize], now);
         Ok(())
     }
 
     #[inline]
     fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
         let offset = self.offset(from, self.rank, slot, place, behind, into.len())?;
-        let way = &self.ways[from as usize];
         if self.comes[from as usize] < LONG {
-            let begun = way.is_read_timed().then(now);
-            self.segment.read_values(offset, into)?;
-            if let Some(begun) = begun {
-                way.read_in(now().since(begun));
-            }
-            return Ok(());
+            self.ways[from as usize].reads(now);
+            return Ok(self.segment.read_values(offset, into)?);
         }
         for (nth, part) in into.chunks_mut(AHEAD / size_of::<f64>()).enumerate() {
             let at = offset + nth * AHEAD;

@@ -80,7 +80,7 @@ pub(super) fn capacities(job: &Job, placement: &Placement<'_>) -> Capacities {
 /// measured; 10 KiB of most.
 const BESIDE: usize = 24 << 10;
 
-/// What all simulated processes of this job take, at least.
+/// About what all simulated processes of this job take.
 pub(super) fn footprint(job: &Job, placement: &Placement<'_>) -> Footprint {
     let (capacities, [services, ranks]) =
         (capacities(job, placement), [placement.service_processes(), job.ranks()].map(u64::from));

@@ -82,7 +82,7 @@ pub enum SimError {
         services: u32,
         /// Ranks of the job.
         ranks: u32,
-        /// Bytes, at least.
+        /// Bytes, about.
         bytes: u64,
     },
     /// A fault names a process that the job does not have.
