@@ -14,9 +14,10 @@
 
 use std::sync::Arc;
 
-use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::atomic::{AtomicU64, Ordering, fence};
 use umbra_core::boundary::{Entry, Message, Peer, Place, Vote};
 use umbra_core::fetch::{fetch_to_read_later, fetch_to_write};
+use umbra_core::time::Time;
 
 use super::extent::{Extent, LINE, STAMPS};
 use super::transport::{Transport, TransportError};
@@ -203,6 +204,13 @@ fn near(from: *const u8, len: usize, fetch: impl Fn(*const u8)) {
     }
 }
 
+/// The time when all that this thread has written is in its cache or in memory, and no longer in the processor, where it waits for
+/// lines that the receiver has.
+fn once_written() -> Time {
+    fence(Ordering::SeqCst);
+    now()
+}
+
 impl Transport for Fabric {
     fn rank(&self) -> u32 {
         self.rank
@@ -237,7 +245,7 @@ impl Transport for Fabric {
             // ORDERING: before the stamp below; values past the caches are in no order with it else.
             self.segment.settle_values();
         }
-        way.has_written(message.in_slot.saturating_add(message.overflow), now);
+        way.has_written(message.in_slot.saturating_add(message.overflow), once_written);
         // ORDERING: release; whoever sees the stamp sees head and payload.
         self.stamp(self.rank, message.rank, message.slot)?.store(stamp, Ordering::Release);
         Ok(())
