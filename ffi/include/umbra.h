@@ -1421,7 +1421,7 @@ int umbra_gpc_exec(umbra_member member, const struct umbra_gpc_call *wanted, str
 /* Makes a call over five trees so many times in turn, at least once and at most 10,000 times, and says over which half of its calls
  * were over the soonest: put that into `tree` and `width` of the calls that follow. These are ten calls a round, each of which may
  * take `timeout_ms`. The function runs everywhere each time, and the answers are thrown away. What states the tree of this call
- * is checked, and not used. -UMBRA_ECALL: one of them failed, nothing is stored. */
+ * is checked, and not used. -UMBRA_ECALL: one of them failed; -UMBRA_ETIMEOUT: one was not over in time; nothing is stored then. */
 int umbra_gpc_calibrate(umbra_member member, const struct umbra_gpc_call *wanted, uint32_t rounds, uint32_t *tree,
                         uint32_t *width);
 /* Gives a call up; its answer says so. */

@@ -82,18 +82,18 @@ pub struct Footprint {
 impl Footprint {
     /// That, and that of so many values.
     #[must_use]
-    pub const fn and<T>(self, count: u64) -> Footprint {
+    pub const fn plus_values<T>(self, count: u64) -> Footprint {
         let bytes = count.saturating_mul(size_of::<T>() as u64);
         Footprint { written: self.written.saturating_add(bytes), all: self.all.saturating_add(bytes) }
     }
 
-    const fn and_zeros(self, bytes: u64) -> Footprint {
+    const fn plus_zeros(self, bytes: u64) -> Footprint {
         Footprint { all: self.all.saturating_add(bytes), ..self }
     }
 
     /// That of two.
     #[must_use]
-    pub const fn with(self, other: Footprint) -> Footprint {
+    pub const fn plus(self, other: Footprint) -> Footprint {
         Footprint { written: self.written.saturating_add(other.written), all: self.all.saturating_add(other.all) }
     }
 
@@ -156,17 +156,17 @@ impl Capacities {
         let records = records + 1;
         let words = Endpoints::<Vec<AtomicU64>, Vec<Block>>::words_needed(self.groups + 1, self.arena_bytes());
         Footprint::default()
-            .and::<Record>(records)
-            .and::<Entry<u128, u32>>(records + records / 3 + 1)
-            .and_zeros(self.scratch_bytes() as u64)
-            .and::<Block>(2 * (8 * records + local) + 1)
-            .and::<LinkSlot>(links)
-            .and::<PeerSlot>(self.service_processes.into())
-            .and::<LocalSlot>(local)
-            .and::<Answer>((4 * links).max(256))
-            .and::<Option<service::Event>>((4 * local).max(256))
-            .and::<AtomicU64>(words as u64)
-            .and::<Block>(2 * records + 1)
+            .plus_values::<Record>(records)
+            .plus_values::<Entry<u128, u32>>(records + records / 3 + 1)
+            .plus_zeros(self.scratch_bytes() as u64)
+            .plus_values::<Block>(2 * (8 * records + local) + 1)
+            .plus_values::<LinkSlot>(links)
+            .plus_values::<PeerSlot>(self.service_processes.into())
+            .plus_values::<LocalSlot>(local)
+            .plus_values::<Answer>((4 * links).max(256))
+            .plus_values::<Option<service::Event>>((4 * local).max(256))
+            .plus_values::<AtomicU64>(words as u64)
+            .plus_values::<Block>(2 * records + 1)
     }
 
     /// What the [storage of a rank](Self::member) takes.
@@ -174,11 +174,11 @@ impl Capacities {
     pub fn member_footprint(&self) -> Footprint {
         let groups = u64::from(self.groups) + 1;
         Footprint::default()
-            .and::<Membership>(groups)
-            .and::<Entry<u128, u32>>(groups + groups / 3 + 1)
-            .and_zeros(self.member_words() as u64 * 8)
-            .and::<Block>(2 * groups + 1)
-            .and::<Option<member::Event>>((2 * groups).max(64))
+            .plus_values::<Membership>(groups)
+            .plus_values::<Entry<u128, u32>>(groups + groups / 3 + 1)
+            .plus_zeros(self.member_words() as u64 * 8)
+            .plus_values::<Block>(2 * groups + 1)
+            .plus_values::<Option<member::Event>>((2 * groups).max(64))
     }
 
     const fn member_words(&self) -> usize {

@@ -76,7 +76,7 @@ impl<'a> Messages<'a> {
         Self::over(memory, Queue::attach)
     }
 
-    // Inlined, nothing is laid out that is not used.
+    // Inlined, so that the compiler leaves out what is not used.
     #[inline(always)]
     pub(super) fn over(
         memory: BytesMut<'a>,
@@ -163,7 +163,7 @@ impl<'a> Messages<'a> {
         self.queue.publish(claim)
     }
 
-    /// A slot for `len` bytes, and these.
+    /// A slot for `len` bytes, and where they go.
     #[inline]
     pub(super) fn claim(&self, by: u16, len: usize) -> Result<(Claim, BytesMut<'a>), SendError> {
         if self.queue.is_destroyed() {

@@ -91,7 +91,7 @@ pub(crate) struct Sim {
 }
 
 const EXAMPLES: &str = paint::examples!(
-    "umbra sim --hosts 1024 --sps 4 --ranks 64"      "how many messages does a large job take to become full?";
+    "umbra sim --hosts 256 --sps 2 --ranks 16"       "how many messages does a large job take to become full?";
     "umbra sim --hosts 4 --kill sp:3@20us"           "who is told what when a service process dies?";
     "umbra sim --kill sp:3@20us --timeline"          "and what happens until then?";
     "umbra sim --loss 20 --duplication 20 --reorder --groups 3 --schedules 1000"

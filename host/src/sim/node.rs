@@ -76,16 +76,16 @@ pub(super) fn capacities(job: &Job, placement: &Placement<'_>) -> Capacities {
     }
 }
 
-/// What a process has beside its machine: links, messages on their way, what it was told. So much it was of every job that was
-/// measured; 10 KiB of most.
+/// What a process has beside its machine: links, messages on their way, what it was told. The most that was measured of any
+/// job; of most it is 10 KiB.
 const BESIDE: usize = 24 << 10;
 
 /// About what all simulated processes of this job take.
 pub(super) fn footprint(job: &Job, placement: &Placement<'_>) -> Footprint {
     let (capacities, [services, ranks]) =
         (capacities(job, placement), [placement.service_processes(), job.ranks()].map(u64::from));
-    let machines = capacities.service_footprint().times(services).with(capacities.member_footprint().times(ranks));
-    machines.and::<[u8; BESIDE]>(services + ranks)
+    let machines = capacities.service_footprint().times(services).plus(capacities.member_footprint().times(ranks));
+    machines.plus_values::<[u8; BESIDE]>(services + ranks)
 }
 
 pub(super) fn service_machine(
