@@ -76,26 +76,40 @@ impl Side {
     /// Values are about to be moved.
     #[inline]
     fn begins(&self, now: impl FnOnce() -> Time) {
+        if matches!(self.turn, Turn::Trial { timed: true, .. }) {
+            self.begins_timed(now);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begins_timed(&self, now: impl FnOnce() -> Time) {
         // ORDERING: Relaxed, here and below: only the one that moves values looks at it.
-        if matches!(self.turn, Turn::Trial { timed: true, .. }) && self.begun.load(Ordering::Relaxed) == 0 {
+        if self.begun.load(Ordering::Relaxed) == 0 {
             self.begun.store(now().0, Ordering::Relaxed);
         }
     }
 
     /// All values of a message of so many bytes were moved.
+    #[inline]
     fn ends(&mut self, bytes: u32, now: impl FnOnce() -> Time) {
-        let begun = self.begun.swap(0, Ordering::Relaxed);
-        if let Turn::Trial { past, .. } = self.turn
-            && begun != 0
-            && is_tried(bytes)
-        {
-            let took: Lapse = now().since(Time(begun));
-            let least = &mut self.least[usize::from(past)];
-            let took = took.0.saturating_mul(1024) / u64::from(bytes);
-            *least = Some(least.map_or(took, |least| least.min(took)));
+        if let Turn::Trial { past, timed: true } = self.turn {
+            self.ends_timed(past, bytes, now);
         }
         (self.count, self.last) = (self.count.wrapping_add(1), bytes);
         self.turn = if is_tried(bytes) { turn(self.count) } else { Turn::Usual };
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ends_timed(&mut self, past: bool, bytes: u32, now: impl FnOnce() -> Time) {
+        let begun = std::mem::take(self.begun.get_mut());
+        if begun != 0 && is_tried(bytes) {
+            let took: Lapse = now().since(Time(begun));
+            let took = took.0.saturating_mul(1024) / u64::from(bytes);
+            let least = &mut self.least[usize::from(past)];
+            *least = Some(least.map_or(took, |least| least.min(took)));
+        }
     }
 
     /// What a trial has found, one way and the other, if both were tried.
