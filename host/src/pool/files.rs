@@ -1,11 +1,10 @@
-//! The files of pools: their names, and which of them nobody needs any more.
+//! The files of pools: their names, and how they are made and opened.
 //!
 //! They lie in `/dev/shm` or in another folder.
 
-use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -14,14 +13,12 @@ use umbra_core::heap::AttachError;
 
 use super::error::Error;
 use super::{Memory, NAME_MAX, Pool};
-use crate::sys::segment::{self, Mapping, Segment, SegmentError};
+use crate::sys::segment::{self, Mapping, Segment};
 
-const DIRECTORY: &str = "/dev/shm";
-const PREFIX: &str = "umbra-pool.";
+pub(super) const DIRECTORY: &str = "/dev/shm";
+pub(super) const PREFIX: &str = "umbra-pool.";
 /// Nobody takes longer to make a pool.
-const MAKING: Duration = Duration::from_secs(60);
-/// Nobody takes longer from making a file to holding it.
-const HOLDING: Duration = Duration::from_secs(1);
+pub(super) const MAKING: Duration = Duration::from_secs(60);
 /// Tries to hold a file that was made: nobody else looks at it for long, unless he is stopped.
 const TRIES: u32 = 1000;
 
@@ -63,7 +60,7 @@ impl Files {
         &self.folder
     }
 
-    fn missing(&self) -> Error {
+    pub(super) fn missing(&self) -> Error {
         Error::Missing { name: self.name.clone(), folder: self.folder.clone() }
     }
 }
@@ -145,7 +142,7 @@ impl Drop for Made {
 }
 
 /// Removes a file if it still lies at this path; whether it did.
-fn remove_from(file: impl AsFd, path: &Path) -> bool {
+pub(super) fn remove_from(file: impl AsFd, path: &Path) -> bool {
     segment::lies_at(file, path) && std::fs::remove_file(path).is_ok()
 }
 
@@ -201,144 +198,30 @@ pub(super) fn map(fd: OwnedFd) -> Result<Segment, Error> {
     Ok(Segment::attach(fd, Mapping::ReadWrite, usize::try_from(size).unwrap_or(0))?)
 }
 
-/// The names of the pools in `/dev/shm`.
-///
-/// # Errors
-/// If `/dev/shm` cannot be read.
-pub fn list() -> Result<Vec<String>, Error> {
-    list_in(Path::new(DIRECTORY))
-}
-
-/// The names of the pools in a folder.
-///
-/// # Errors
-/// If the folder cannot be read.
-pub fn list_in(folder: &Path) -> Result<Vec<String>, Error> {
-    let failed =
-        |e: &std::io::Error| Error::File { path: folder.into(), errno: Errno::from_io_error(e).unwrap_or(Errno::IO) };
-    let entries = std::fs::read_dir(folder).map_err(|e| failed(&e))?;
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut pools: Vec<String> = names
-        .filter_map(|name| {
-            let name = name.strip_prefix(PREFIX)?;
-            let pool = name.strip_suffix(".m").or_else(|| name.strip_suffix(".d"))?;
-            Some(pool.to_owned())
-        })
-        .collect();
-    pools.sort();
-    pools.dedup();
-    Ok(pools)
-}
-
-/// Removes the pools of this user in `/dev/shm` that nobody needs any more: whose users are all dead, or whose creator
-/// is, if they were to end with it. Says which.
-///
-/// # Errors
-/// If `/dev/shm` cannot be read.
-pub fn clean() -> Result<Vec<String>, Error> {
-    clean_in(Path::new(DIRECTORY))
-}
-
-/// As [`clean`], in another folder.
-///
-/// # Errors
-/// If the folder cannot be read.
-pub fn clean_in(folder: &Path) -> Result<Vec<String>, Error> {
-    let mut removed = list_in(folder)?;
-    removed.retain(|name| clean_one(folder, name));
-    Ok(removed)
-}
-
-/// Whether a pool was there and is removed, because nobody needs it.
-fn clean_one(folder: &Path, name: &str) -> bool {
-    let Ok(files) = Files::of(folder, name) else { return false };
-    // First, so that whatever the look finds unmade has been so for as long as the files are old.
-    let Ok(found) = Found::at(&files) else { return false };
-    found.clean(Pool::look(&files))
-}
-
-/// What lies at the paths of a pool, whatever it is.
-struct Found {
-    /// In the order in which they are removed.
-    files: Vec<(File, PathBuf)>,
-    /// Whether whoever makes it, if anybody, is dead or taken for it.
-    is_forsaken: bool,
-}
-
-impl Found {
-    fn at(files: &Files) -> std::io::Result<Found> {
-        let mut found = Vec::new();
-        let mut newest = None;
-        for path in [&files.manifest, &files.data] {
-            // Whatever lies there is neither waited for nor made a terminal of this process.
-            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-            match rustix::fs::open(path, flags, Mode::empty()) {
-                Ok(file) => {
-                    let file = File::from(file);
-                    newest = newest.max(Some(file.metadata()?.modified()?));
-                    found.push((file, path.clone()));
-                }
-                Err(Errno::NOENT) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-        }
-        let age = newest.and_then(|newest| SystemTime::now().duration_since(newest).ok()).unwrap_or_default();
-        // Held here, so that nobody makes what is unmade when it is looked at.
-        let is_held = |file: &File| rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_err();
-        let is_forsaken = age > MAKING || age > HOLDING && !found.iter().any(|(file, _)| is_held(file));
-        Ok(Found { files: found, is_forsaken })
-    }
-
-    /// Removes it if nobody needs it, by what a look found there afterwards; whether that is so.
-    fn clean(&self, look: Result<Pool, Error>) -> bool {
-        match look {
-            Ok(pool) => pool.end_if_over(),
-            // Being made, or its maker died over it; or another one has its place by now.
-            Err(
-                Error::NotAPool(AttachError::NotAHeap)
-                | Error::Missing { .. }
-                | Error::Segment(SegmentError::TooSmall { .. } | SegmentError::Empty),
-            ) => {
-                let removed = self.files.iter().filter(|(file, path)| self.is_forsaken && remove_from(file, path));
-                removed.count() > 0
-            }
-            // Not ours to judge, as one of another version, or not looked at: whoever is short of memory cannot map the
-            // largest pool in use.
-            Err(_) => false,
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::fs::File;
+    use std::time::SystemTime;
+
+    use super::super::clean::{HOLDING, clean_in};
     use super::*;
     use crate::pool::Attributes;
 
     /// As a cleaner does after a minute.
-    fn remove(files: &Files) {
+    pub(in super::super) fn remove(files: &Files) {
         [&files.manifest, &files.data].iter().for_each(|path| _ = std::fs::remove_file(path));
     }
 
-    /// As if both were made so long ago that nobody makes them still.
-    fn age(files: &Files) {
-        age_by(files, 2 * MAKING);
-    }
-
     /// As if what there is of them was made so long ago.
-    fn age_by(files: &Files, age: Duration) {
+    pub(in super::super) fn age_by(files: &Files, age: Duration) {
         let before = SystemTime::now() - age;
         for path in [&files.manifest, &files.data].into_iter().filter(|path| path.exists()) {
             File::options().write(true).open(path).unwrap().set_modified(before).unwrap();
         }
     }
 
-    /// Files of no pool yet.
-    fn unmade(files: &Files) -> [(Segment, Option<Made>); 2] {
-        [&files.data, &files.manifest].map(|path| make(Some((files, path)), &Memory::Shared, 1 << 20).unwrap())
-    }
-
     /// A folder where nobody else cleans, and a pool's files in it.
-    fn apart(which: &str) -> (PathBuf, Files, Attributes) {
+    pub(in super::super) fn apart(which: &str) -> (PathBuf, Files, Attributes) {
         let folder = std::env::temp_dir().join(format!("umbra-{which}-{}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
         let memory = Memory::Folder(folder.clone());
@@ -347,56 +230,6 @@ mod tests {
             Files::of(&folder, "x").unwrap(),
             Attributes { bytes: 1 << 20, memory, ..Attributes::default() },
         )
-    }
-
-    #[test]
-    fn who_was_stopped_while_he_cleaned_leaves_the_next_pool() {
-        let (folder, files, small) = apart("replaced");
-        let unmade = unmade(&files);
-        age(&files);
-        let found = Found::at(&files).unwrap();
-        let look = Pool::look(&files);
-        assert_eq!(look.as_ref().err(), Some(&Error::NotAPool(AttachError::NotAHeap)));
-        remove(&files);
-        let next = Pool::create(Some("x"), &small).unwrap();
-        age(&files);
-        assert!(!found.clean(look), "it removed nothing");
-        assert_eq!(next.has_files(), Ok(()));
-        assert!(!found.clean(Err(files.missing())));
-        assert_eq!(next.has_files(), Ok(()));
-        drop((next, unmade));
-        std::fs::remove_dir(&folder).unwrap();
-    }
-
-    #[test]
-    fn who_was_killed_while_he_made_a_pool_leaves_its_name_to_the_next_one() {
-        for both in [true, false] {
-            let (folder, files, small) = apart("killed");
-            let path = if both { &files.manifest } else { &files.data };
-            let unmade = [&files.data, path].map(|path| make(Some((&files, path)), &Memory::Shared, 1 << 20).ok());
-            age_by(&files, 2 * HOLDING);
-            assert_eq!(clean_in(&folder), Ok(vec![]), "its maker lives");
-            assert!(matches!(Pool::create(Some("x"), &small), Err(Error::Exists { .. })));
-            // The kernel closes what he had open, and removes nothing.
-            unmade.into_iter().flatten().for_each(|(_, made)| made.into_iter().for_each(Made::keep));
-            // A child that another test starts has it open, too, until it executes its program.
-            let again = |_| Pool::create(Some("x"), &small).inspect_err(|_| std::thread::sleep(HOLDING / 100)).ok();
-            let next = (0..1000).find_map(again).unwrap();
-            age_by(&files, 2 * HOLDING);
-            assert_eq!((clean_in(&folder), next.has_files()), (Ok(vec![]), Ok(())), "it is made");
-            drop(next);
-            std::fs::remove_dir(&folder).unwrap();
-        }
-    }
-
-    #[test]
-    fn a_file_that_nobody_holds_yet_is_given_time() {
-        let (folder, files, _) = apart("held");
-        std::fs::write(&files.data, b"").unwrap();
-        assert_eq!((clean_in(&folder), files.data.exists()), (Ok(vec![]), true));
-        age_by(&files, 2 * HOLDING);
-        assert_eq!((clean_in(&folder), files.data.exists()), (Ok(vec!["x".to_owned()]), false));
-        std::fs::remove_dir(&folder).unwrap();
     }
 
     #[test]
@@ -412,20 +245,6 @@ mod tests {
         drop(made);
         assert!(files.data.exists());
         std::fs::remove_file(&files.data).unwrap();
-        std::fs::remove_dir(&folder).unwrap();
-    }
-
-    #[test]
-    fn a_pool_that_was_being_made_when_it_was_looked_at_does_not_become_late_by_that() {
-        let (folder, files, _) = apart("young");
-        let unmade = unmade(&files);
-        let found = Found::at(&files).unwrap();
-        age(&files);
-        assert!(!found.clean(Pool::look(&files)));
-        assert!(files.manifest.exists() && files.data.exists());
-        assert_eq!(clean_in(&folder), Ok(vec!["x".to_owned()]), "whoever comes later sees how old it is");
-        assert!(!files.manifest.exists() && !files.data.exists());
-        drop(unmade);
         std::fs::remove_dir(&folder).unwrap();
     }
 

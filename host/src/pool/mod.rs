@@ -37,6 +37,7 @@
 //! *Cost*: that of [`umbra_core::heap`], a lock of this process that another thread rarely wants, and a look at who waits.
 
 mod attributes;
+mod clean;
 mod content;
 mod end;
 mod error;
@@ -59,8 +60,8 @@ use umbra_core::heap::{AllocError, AttachError, Block, BlockId, Figures, Heap, K
 use umbra_core::time::{Lapse, Time};
 
 pub use attributes::{Attributes, Lifetime, Memory};
+pub use clean::{clean, clean_in, list, list_in};
 pub use error::Error;
-pub use files::{clean, clean_in, list, list_in};
 pub use memory::Allocation;
 
 use crate::known::Stay;
@@ -135,7 +136,7 @@ impl Pool {
         };
         if let Some(files) = &files {
             // What cannot be looked at is in nobody's way, or found in the next step.
-            let _ = files::clean_in(files.folder());
+            let _ = clean_in(files.folder());
         }
         let bytes = usize::try_from(plan.bytes()).map_err(|_| PlanError::TooLarge)?;
         // Who finds the manifest finds the data.
