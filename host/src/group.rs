@@ -104,6 +104,37 @@ impl Footprint {
     }
 }
 
+/// How long the lists of a service process are.
+struct ServiceLengths {
+    records: usize,
+    index: usize,
+    words: usize,
+    blocks: usize,
+    links: usize,
+    peers: usize,
+    locals: usize,
+    answers: usize,
+    events: usize,
+}
+
+/// How long the lists of a rank are.
+struct MemberLengths {
+    groups: usize,
+    index: usize,
+    words: usize,
+    blocks: usize,
+    events: usize,
+}
+
+/// Entries of an index of so many.
+const fn index(of: usize) -> usize {
+    of + of / 3 + 1
+}
+
+const fn at_least(least: usize, count: usize) -> usize {
+    if count < least { least } else { count }
+}
+
 impl Capacities {
     /// For a job of this shape with up to 64 ranks a service process and 64 groups.
     #[must_use]
@@ -132,69 +163,96 @@ impl Capacities {
         8192 + 4 * self.table_bytes() + self.groups as usize * 1024
     }
 
+    const fn service_lengths(&self) -> ServiceLengths {
+        let (records, local, links) = (self.groups as usize + 1, self.local_ranks as usize, self.links as usize);
+        ServiceLengths {
+            records,
+            index: index(records),
+            words: self.scratch_bytes().div_ceil(8),
+            blocks: 2 * (8 * records + local) + 1,
+            links,
+            peers: self.service_processes as usize,
+            locals: local,
+            answers: at_least(256, 4 * links),
+            events: at_least(256, 4 * local),
+        }
+    }
+
+    const fn member_lengths(&self) -> MemberLengths {
+        let groups = self.groups as usize + 1;
+        MemberLengths {
+            groups,
+            index: index(groups),
+            words: (self.ranks as usize * 6 + groups * 64).div_ceil(8) + 64,
+            blocks: 2 * groups + 1,
+            events: at_least(64, 2 * groups),
+        }
+    }
+
+    /// Words and blocks of an arena for the tables of all groups.
+    fn arena_lengths(&self) -> (usize, usize) {
+        let slots = self.groups + 1;
+        let words = Endpoints::<Vec<AtomicU64>, Vec<Block>>::words_needed(slots, self.arena_bytes());
+        (words, 2 * slots as usize + 1)
+    }
+
     /// Storage of a service process.
     #[must_use]
     pub fn service(&self) -> service::Lent<Heap> {
-        let records = self.groups as usize + 1;
+        let lengths = self.service_lengths();
         service::Lent {
-            records: vec![Record::default(); records],
-            index: vec![Entry::EMPTY; records + records / 3 + 1],
-            words: vec![0; self.scratch_bytes().div_ceil(8)],
-            blocks: vec![Block::default(); 2 * (8 * records + self.local_ranks as usize) + 1],
-            links: vec![LinkSlot::default(); self.links as usize],
-            peers: vec![PeerSlot::default(); self.service_processes as usize],
-            locals: vec![LocalSlot::default(); self.local_ranks as usize],
-            answers: vec![Answer::default(); 256.max(4 * self.links as usize)],
-            events: vec![None; 256.max(4 * self.local_ranks as usize)],
+            records: vec![Record::default(); lengths.records],
+            index: vec![Entry::EMPTY; lengths.index],
+            words: vec![0; lengths.words],
+            blocks: vec![Block::default(); lengths.blocks],
+            links: vec![LinkSlot::default(); lengths.links],
+            peers: vec![PeerSlot::default(); lengths.peers],
+            locals: vec![LocalSlot::default(); lengths.locals],
+            answers: vec![Answer::default(); lengths.answers],
+            events: vec![None; lengths.events],
         }
     }
 
     /// What the [storage of a service process](Self::service) and [its tables](Self::endpoints) take.
     #[must_use]
     pub fn service_footprint(&self) -> Footprint {
-        let [records, local, links] = [self.groups, self.local_ranks, self.links].map(u64::from);
-        let records = records + 1;
-        let words = Endpoints::<Vec<AtomicU64>, Vec<Block>>::words_needed(self.groups + 1, self.arena_bytes());
+        let (lengths, (words, blocks)) = (self.service_lengths(), self.arena_lengths());
         Footprint::default()
-            .plus_values::<Record>(records)
-            .plus_values::<Entry<u128, u32>>(records + records / 3 + 1)
-            .plus_zeros(self.scratch_bytes() as u64)
-            .plus_values::<Block>(2 * (8 * records + local) + 1)
-            .plus_values::<LinkSlot>(links)
-            .plus_values::<PeerSlot>(self.service_processes.into())
-            .plus_values::<LocalSlot>(local)
-            .plus_values::<Answer>((4 * links).max(256))
-            .plus_values::<Option<service::Event>>((4 * local).max(256))
+            .plus_values::<Record>(lengths.records as u64)
+            .plus_values::<Entry<u128, u32>>(lengths.index as u64)
+            .plus_zeros(lengths.words as u64 * 8)
+            .plus_values::<Block>(lengths.blocks as u64)
+            .plus_values::<LinkSlot>(lengths.links as u64)
+            .plus_values::<PeerSlot>(lengths.peers as u64)
+            .plus_values::<LocalSlot>(lengths.locals as u64)
+            .plus_values::<Answer>(lengths.answers as u64)
+            .plus_values::<Option<service::Event>>(lengths.events as u64)
             .plus_values::<AtomicU64>(words as u64)
-            .plus_values::<Block>(2 * records + 1)
+            .plus_values::<Block>(blocks as u64)
     }
 
     /// What the [storage of a rank](Self::member) takes.
     #[must_use]
     pub fn member_footprint(&self) -> Footprint {
-        let groups = u64::from(self.groups) + 1;
+        let lengths = self.member_lengths();
         Footprint::default()
-            .plus_values::<Membership>(groups)
-            .plus_values::<Entry<u128, u32>>(groups + groups / 3 + 1)
-            .plus_zeros(self.member_words() as u64 * 8)
-            .plus_values::<Block>(2 * groups + 1)
-            .plus_values::<Option<member::Event>>((2 * groups).max(64))
-    }
-
-    const fn member_words(&self) -> usize {
-        (self.ranks as usize * 6 + (self.groups as usize + 1) * 64).div_ceil(8) + 64
+            .plus_values::<Membership>(lengths.groups as u64)
+            .plus_values::<Entry<u128, u32>>(lengths.index as u64)
+            .plus_zeros(lengths.words as u64 * 8)
+            .plus_values::<Block>(lengths.blocks as u64)
+            .plus_values::<Option<member::Event>>(lengths.events as u64)
     }
 
     /// Storage of a rank.
     #[must_use]
     pub fn member(&self) -> member::Lent<Heap> {
-        let groups = self.groups as usize + 1;
+        let lengths = self.member_lengths();
         member::Lent {
-            groups: vec![Membership::default(); groups],
-            index: vec![Entry::EMPTY; groups + groups / 3 + 1],
-            words: vec![0; self.member_words()],
-            blocks: vec![Block::default(); 2 * groups + 1],
-            events: vec![None; 64.max(2 * groups)],
+            groups: vec![Membership::default(); lengths.groups],
+            index: vec![Entry::EMPTY; lengths.index],
+            words: vec![0; lengths.words],
+            blocks: vec![Block::default(); lengths.blocks],
+            events: vec![None; lengths.events],
         }
     }
 
@@ -203,10 +261,9 @@ impl Capacities {
     /// # Errors
     /// [`ArenaError`] if the capacities make no arena.
     pub fn endpoints(&self) -> Result<Endpoints<Vec<AtomicU64>, Vec<Block>>, ArenaError> {
-        let slots = self.groups + 1;
-        let words = Endpoints::<Vec<AtomicU64>, Vec<Block>>::words_needed(slots, self.arena_bytes());
+        let (words, blocks) = self.arena_lengths();
         let words = (0..words).map(|_| AtomicU64::new(0)).collect();
-        Endpoints::create(words, vec![Block::default(); 2 * slots as usize + 1], slots)
+        Endpoints::create(words, vec![Block::default(); blocks], self.groups + 1)
     }
 
     /// Bytes of tables for which an arena should have room.
