@@ -110,6 +110,19 @@ static void kill_it(pid_t pid, int says)
     close(says);
 }
 
+static umbra_shared_cache cache_of(uint32_t contract, uint32_t slots, uint32_t processes)
+{
+    struct umbra_shared_cache_options options;
+    umbra_shared_cache cache;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.contract = contract;
+    options.slots = slots;
+    options.processes = processes;
+    must(umbra_shared_cache_create(&options, &cache));
+    return cache;
+}
+
 /* ---- what is refused ---- */
 
 /* Memory of one's own, sealed as that of a cache is, with these bytes. */
@@ -365,18 +378,12 @@ static void reclaim_within(void *user, uint32_t slot, uint64_t data)
 static void two_are_killed(void)
 {
     struct umbra_shared_cache_reclaimed reclaimed;
-    struct umbra_shared_cache_options options;
     struct within within;
     pid_t first, second;
     int memory, says[2];
     doing = "two are killed";
-    memset(&options, 0, sizeof options);
     memset(&within, 0, sizeof within);
-    options.size = sizeof options;
-    options.contract = UMBRA_CACHE_FORGETFUL;
-    options.slots = SLOTS;
-    options.processes = 3;
-    must(umbra_shared_cache_create(&options, &within.cache));
+    within.cache = cache_of(UMBRA_CACHE_FORGETFUL, SLOTS, 3);
     must(umbra_shared_cache_share(within.cache, &memory));
     first = start(memory, stay, &says[0]);
     second = start(memory, stay, &says[1]);
@@ -516,18 +523,12 @@ static void long_batches(void)
     enum { SOME = 150, MOST = 1023 };
     static uint64_t data[MOST + 1];
     static struct umbra_shared_pin pins[MOST + 1];
-    struct umbra_shared_cache_options options;
     umbra_shared_cache cache;
     size_t done = 99, i;
     uint64_t mark;
 
     doing = "long batches";
-    memset(&options, 0, sizeof options);
-    options.size = sizeof options;
-    options.contract = UMBRA_CACHE_STACK;
-    options.slots = SOME;
-    options.processes = 4;
-    must(umbra_shared_cache_create(&options, &cache));
+    cache = cache_of(UMBRA_CACHE_STACK, SOME, 4);
     for (i = 0; i < SOME; i++)
         data[i] = (uint64_t)i << 33 | 5;
     must(umbra_shared_cache_pin_all(cache, data, SOME, 0, pins, &done));
@@ -563,15 +564,11 @@ static void long_batches(void)
 
 static void another_contract(void)
 {
-    struct umbra_shared_cache_options options;
     umbra_shared_cache cache;
     uint32_t slot, found;
     int i;
     doing = "a stack";
-    memset(&options, 0, sizeof options);
-    options.size = sizeof options;
-    options.slots = 1;
-    must(umbra_shared_cache_create(&options, &cache));
+    cache = cache_of(UMBRA_CACHE_STACK, 1, 0);
     CHECK(umbra_shared_cache_remember(cache, 1, 0) == -UMBRA_ECONTRACT);
     CHECK(umbra_shared_cache_wait_filled(cache, 1, 0) == -UMBRA_ECONTRACT);
     CHECK(umbra_shared_cache_forget(cache, 1, 0, NULL) == -UMBRA_ECONTRACT);
@@ -623,7 +620,6 @@ static void is_refused(int memory, int said)
 
 int main(void)
 {
-    struct umbra_shared_cache_options options;
     umbra_shared_cache cache;
     int memory, says;
     pid_t pid;
@@ -632,12 +628,7 @@ int main(void)
     CHECK(content != MAP_FAILED);
     bad_options();
     doing = "create";
-    memset(&options, 0, sizeof options);
-    options.size = sizeof options;
-    options.contract = UMBRA_CACHE_FORGETFUL;
-    options.slots = SLOTS;
-    options.processes = 2;
-    must(umbra_shared_cache_create(&options, &cache));
+    cache = cache_of(UMBRA_CACHE_FORGETFUL, SLOTS, 2);
     must(umbra_shared_cache_share(cache, &memory));
     bad_descriptors(memory);
     one_is_killed(cache, memory);
