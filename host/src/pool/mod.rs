@@ -28,7 +28,7 @@
 //! ```
 //!
 //! Files have the mode 0600. A named pool ends with its creator, or with its last user, as its creator chose; what killed
-//! processes leave is removed by whoever makes the next pool with a name in the same folder, and by [`clean`].
+//! processes leave is removed by whoever makes the next pool with a name in the same folder, and by [`clean()`].
 //!
 //! A child that was forked off may use the handles of its parent: what it allocates is its own, and its end does nothing
 //! to what is the parent's. A program that another one is executed in the place of, in the same process, holds what it held
