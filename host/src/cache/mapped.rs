@@ -105,6 +105,7 @@ impl<C: Contract> Mapped<C> {
     pub fn create(slots: usize, sharing: Sharing) -> Result<Mapped<C>, MappedError> {
         let words = words_for(slots, sharing).ok_or(MappedError::TooManySlots { slots })?;
         let segment = Segment::create("umbra-cache", words * 8)?;
+        segment.use_large_pages();
         Ok(Self::over(MappedCache::create(segment, slots, sharing, host::id(), ProcessId::current()?.into())?))
     }
 

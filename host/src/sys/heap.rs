@@ -20,6 +20,8 @@ use std::hint::black_box;
 
 use umbra_core::atomic::{AtomicU64, Ordering};
 
+use super::large_pages;
+
 /// Bytes after which it is asked at the latest whether there are more.
 const LARGE: u64 = 64 << 20;
 /// The part of what is free after which it is asked again: other processes have some of it meanwhile.
@@ -122,7 +124,7 @@ fn can_write(bytes: usize) -> bool {
     UNASKED.can_write(bytes as u64, free)
 }
 
-/// So many values, each of which is made and written.
+/// So many values, each of which is made and written; in [large pages](super::large_pages), if the system gives them.
 ///
 /// # Errors
 /// [`NoMemory`], also if there are promises of so much, but no more is free.
@@ -132,6 +134,7 @@ pub fn reserved<T>(count: usize, value: impl FnMut() -> T) -> Result<Vec<T>, NoM
         return Err(NoMemory { bytes });
     }
     let mut values = room(count)?;
+    large_pages::wish(values.spare_capacity_mut());
     values.resize_with(count, value);
     Ok(values)
 }

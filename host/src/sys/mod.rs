@@ -8,6 +8,7 @@
 //! - [`mapped_cache`]: a slot cache in a segment.
 //! - [`heap`]: memory of a length that somebody else chose.
 //! - [`host`]: which boot of which machine this is.
+//! - [`large_pages`]: pages of 2 MiB for tables that are touched at random.
 //! - [`lane`]: two rings of lines in one segment.
 //! - [`peer_memory`]: reading and writing another process's memory by `process_vm_readv`.
 //! - [`process`]: who a process is (pid and start time), and whether it still lives.
@@ -19,6 +20,7 @@ pub mod futex;
 pub mod heap;
 pub mod host;
 pub mod lane;
+pub mod large_pages;
 pub mod mapped_cache;
 pub mod peer_memory;
 pub mod process;

@@ -25,13 +25,14 @@ mod error;
 mod files;
 mod kinds;
 mod past;
+mod placed;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::ProtFlags;
 use umbra_core::atomic::{AtomicU32, AtomicU64};
 use umbra_core::cell::{Bytes, BytesMut};
 
@@ -131,11 +132,8 @@ impl Segment {
             Mapping::ReadOnly => ProtFlags::READ,
             Mapping::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
-        // SAFETY: no address is asked for, so no existing mapping is replaced.
-        let base =
-            unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, &fd, offset as u64) }
-                .map_err(|errno| SegmentError::Map { len, errno })?;
-        let base = NonNull::new(base.cast::<u8>()).ok_or(SegmentError::Map { len, errno: Errno::INVAL })?;
+        let base = placed::map(fd.as_fd(), offset as u64, len, protection)
+            .map_err(|errno| SegmentError::Map { len, errno })?;
         Ok(Segment { backing: Backing::File(fd), base, len, mapping })
     }
 

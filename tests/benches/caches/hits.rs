@@ -4,6 +4,7 @@ use std::hint::black_box;
 use std::mem::size_of;
 use std::time::Duration;
 
+use umbra::sys::heap::reserved;
 use umbra_core::cache::policy::{Clock, Lru, Policy, S3Fifo, Sieve};
 use umbra_core::cache::{Cache, Dense, Found, Grant, Index, Line, Slot, Sparse};
 use umbra_tests::bench::{Direction, Plan, Report, Row, Turns, alternate};
@@ -22,14 +23,18 @@ pub(crate) const BATCH: usize = 27;
 /// Lines of a sparse index for all slots.
 const LINES: usize = Line::for_ids(SLOTS as usize);
 
+/// A table as `umbra::cache` makes its own.
+fn table<T: Clone>(value: T, count: usize) -> Vec<T> {
+    reserved(count, || value.clone()).unwrap_or_else(|error| panic!("{error}"))
+}
 fn records() -> Vec<Slot> {
-    vec![Slot::EMPTY; SLOTS as usize]
+    table(Slot::EMPTY, SLOTS as usize)
 }
 fn dense() -> Dense<Vec<u32>> {
-    Dense::new(vec![0; SLOTS as usize])
+    Dense::new(table(0, SLOTS as usize))
 }
 fn sparse() -> Sparse<Vec<Line>> {
-    Sparse::new(vec![Line::EMPTY; LINES], 1)
+    Sparse::new(table(Line::EMPTY, LINES), 1)
 }
 fn cache<I: Index, P: Policy>(index: I, policy: P) -> Cache<Vec<Slot>, I, P> {
     Cache::new(records(), index, policy, 0..SLOTS).unwrap_or_else(|error| panic!("{error}"))
@@ -229,7 +234,7 @@ pub(crate) fn zipf(report: &mut Report) {
             [theirs::<peers::Quick>(&asked), theirs::<peers::Hashlink>(&asked), theirs::<peers::Lru>(&asked)];
         let policies = [
             ("SIEVE", ours(&asked, Sieve::new())),
-            ("S3-FIFO", ours(&asked, S3Fifo::new(vec![0; S3Fifo::words_for(SLOTS)]))),
+            ("S3-FIFO", ours(&asked, S3Fifo::new(table(0, S3Fifo::words_for(SLOTS))))),
             ("CLOCK", ours(&asked, Clock::new())),
             ("LRU", ours(&asked, Lru::new())),
         ];

@@ -5,10 +5,10 @@
 use std::hint::{black_box, spin_loop};
 use std::thread;
 
+use umbra::cache::Mapped;
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cache::Remembering;
-use umbra_core::cell::BytesMut;
-use umbra_core::shared_cache::{Cache, Client, Identity, Sharing, words_for};
+use umbra_core::shared_cache::{Client, Sharing, words_for};
 use umbra_tests::bench::{Direction, Report, Row, alternate, pin};
 
 use crate::SLOTS;
@@ -134,16 +134,12 @@ fn uniform_ids(report: &mut Report, core: Option<&usize>, form: &str, id: fn(u64
     let all = || (0..u64::from(SLOTS)).map(id);
     let count = Sharing::new(8, 31).and_then(|sharing| Some((sharing, words_for(SLOTS as usize, sharing)?)));
     let Some((sharing, count)) = count else { return };
-    // Eight more, so that it begins at a line.
-    let mut memory = vec![0_u64; count + 8];
-    let first = memory.as_ptr().align_offset(64);
-    let words = BytesMut::from_words(&mut memory).words(first * 8, count).unwrap_or_else(|error| panic!("{error}"));
-    let cache = Cache::create(words, SLOTS as usize, sharing, 1).unwrap_or_else(|error| panic!("{error}"));
-    let ours = cache.join(Identity::new(1, 0)).unwrap_or_else(|error| panic!("{error}"));
+    let cache = Mapped::create(SLOTS as usize, sharing).unwrap_or_else(|error| panic!("{error}"));
+    let ours = cache.client();
     for data in all() {
         let _ = (ours.alloc(data), ours.remember(data), ours.free(data));
     }
-    assert_eq!(cache.empty(), 0);
+    assert_eq!(ours.cache().empty(), 0);
     // Some peers give up ids before they are full; hits are what is measured.
     let quick = Quick(quick_cache::sync::Cache::new((SLOTS + SLOTS / 4) as usize));
     let moka = Moka(moka::sync::Cache::new(u64::from(SLOTS + SLOTS / 4)));

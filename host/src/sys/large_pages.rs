@@ -1,0 +1,98 @@
+//! Large pages for tables that are touched at random.
+//!
+//! A processor has at hand where some thousand pages lie. Of a table of many megabytes nearly every touch is in another
+//! page, and it first looks that up: in page tables of memory, in a virtual machine in those of two systems. Pages of
+//! 2 MiB need a five-hundredth of the places. The system is asked, and may refuse: nothing but the time changes.
+//!
+//! Only memory of which all is used is worth it: of a large page that is touched once the system sets aside all.
+//!
+//! Source: `madvise(2)`, `MADV_HUGEPAGE` and, since Linux 6.1, `MADV_COLLAPSE`.
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+use super::segment::Segment;
+
+/// Bytes of a large page, where others have 4 KiB.
+pub const LARGE_PAGE: usize = 2 << 20;
+
+/// The large pages that lie in a range of memory as a whole: where the first begins, and the bytes of all.
+fn whole(begin: *mut u8, len: usize) -> Option<(NonNull<c_void>, usize)> {
+    let ahead = begin.align_offset(LARGE_PAGE);
+    let len = len.checked_sub(ahead)? / LARGE_PAGE * LARGE_PAGE;
+    let first = NonNull::new(begin.wrapping_add(ahead).cast::<c_void>())?;
+    (len > 0).then_some((first, len))
+}
+
+/// Asks for large pages for memory in which nothing was written yet, all of which will be; nothing, if it is short.
+pub fn wish<T>(room: &mut [MaybeUninit<T>]) {
+    let len = size_of_val(room);
+    if let Some((first, len)) = whole(room.as_mut_ptr().cast::<u8>(), len) {
+        // SAFETY: lies in memory that the caller has, and changes nothing of what is read there.
+        let _ = unsafe { rustix::mm::madvise(first.as_ptr(), len, rustix::mm::Advice::LinuxHugepage) };
+    }
+}
+
+impl Segment {
+    /// Has a segment put into large pages, as far as it has some as a whole; whether it is. All of it takes memory then.
+    ///
+    /// For whoever makes the segment: those who map it later have its large pages by themselves. Also where the system's
+    /// settings say that shared memory gets none unless it is asked for.
+    pub fn use_large_pages(&self) -> bool {
+        let Some((first, len)) = whole(self.base().as_ptr(), self.len()) else { return false };
+        for page in (0..len).step_by(LARGE_PAGE) {
+            // What nothing of is mapped yet is refused.
+            // SAFETY: `whole` lies in the mapping; a byte that others may write is read, and nothing made of it.
+            let _: u8 = unsafe { first.cast::<u8>().add(page).read_volatile() };
+        }
+        // SAFETY: the mapping is ours, and what is read there stays as it is.
+        unsafe { libc::madvise(first.as_ptr(), len, libc::MADV_COLLAPSE) == 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::segment::Mapping;
+    use super::*;
+
+    /// Kibibytes that the system says of the mapping that begins here.
+    fn said_of(segment: &Segment, what: &str) -> u64 {
+        let begin = format!("{:x}-", segment.base().as_ptr().addr());
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut lines = maps.lines().skip_while(|line| !line.starts_with(&begin));
+        let line = lines.find_map(|line| line.strip_prefix(what)).expect("it is mapped");
+        line.trim().strip_suffix("kB").unwrap().trim().parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_whole_within_a_range_is_found() {
+        let at = |address: usize| std::ptr::without_provenance_mut::<u8>(address);
+        let found = |begin, len| whole(at(begin), len).map(|(first, len)| (first.as_ptr().addr(), len));
+        assert_eq!(found(LARGE_PAGE, LARGE_PAGE), Some((LARGE_PAGE, LARGE_PAGE)));
+        assert_eq!(found(LARGE_PAGE + 8, 3 * LARGE_PAGE), Some((2 * LARGE_PAGE, 2 * LARGE_PAGE)));
+        for (begin, len) in [(LARGE_PAGE, LARGE_PAGE - 1), (LARGE_PAGE + 1, LARGE_PAGE), (8, 100), (LARGE_PAGE, 0)] {
+            assert_eq!(found(begin, len), None);
+        }
+    }
+
+    #[test]
+    fn a_segment_is_in_large_pages_for_all_who_map_it_and_holds_what_it_held() {
+        let len = 2 * LARGE_PAGE + 12_288;
+        let ours = Segment::create("large", len).unwrap();
+        let bytes: Vec<u8> = (0..len).map(|at| (at / 7) as u8).collect();
+        ours.write(0, &bytes).unwrap();
+        if !ours.use_large_pages() {
+            eprintln!("skipped: this system gives no large pages for shared memory");
+            return;
+        }
+        let theirs = Segment::attach(ours.share().unwrap(), Mapping::ReadOnly, len).unwrap();
+        for segment in [&ours, &theirs] {
+            let mut read = vec![0; len];
+            segment.read(0, &mut read).unwrap();
+            assert_eq!(read, bytes);
+            assert_eq!(said_of(segment, "ShmemPmdMapped:"), 4096);
+        }
+        assert!(!Segment::create("short", 4096).unwrap().use_large_pages());
+    }
+}
