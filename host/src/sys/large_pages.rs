@@ -41,10 +41,12 @@ impl Segment {
     /// settings say that shared memory gets none unless it is asked for.
     pub fn use_large_pages(&self) -> bool {
         let Some((first, len)) = whole(self.base().as_ptr(), self.len()) else { return false };
-        for page in (0..len).step_by(LARGE_PAGE) {
+        let ahead = first.addr().get() - self.base().addr().get();
+        for page in (ahead..ahead + len).step_by(LARGE_PAGE) {
             // What nothing of is mapped yet is refused.
-            // SAFETY: `whole` lies in the mapping; a byte that others may write is read, and nothing made of it.
-            let _: u8 = unsafe { first.cast::<u8>().add(page).read_volatile() };
+            if self.read(page, &mut [0]).is_err() {
+                return false;
+            }
         }
         // SAFETY: the mapping is ours, and what is read there stays as it is.
         unsafe { libc::madvise(first.as_ptr(), len, libc::MADV_COLLAPSE) == 0 }

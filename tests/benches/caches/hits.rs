@@ -12,6 +12,8 @@ use umbra_tests::bench::{Direction, Plan, Report, Row, Turns, alternate};
 use crate::SLOTS;
 use crate::peers::{self, Peer};
 
+/// Ids of those cases in which few are asked for.
+const HOT: u32 = 1000;
 /// Ids that are asked for in a row; a power of two.
 pub(crate) const ASKED: usize = 1 << 21;
 /// Skewed ids before anything is counted, those of which the hits are counted, and all of them.
@@ -20,11 +22,9 @@ const COUNTED: usize = 1 << 22;
 const SKEWED: usize = WARM + COUNTED + (1 << 23);
 /// Ids of a batch: a box of radius 1 in space.
 pub(crate) const BATCH: usize = 27;
-/// Lines of a sparse index for all slots.
-const LINES: usize = Line::for_ids(SLOTS as usize);
 
 /// A table as `umbra::cache` makes its own.
-fn table<T: Clone>(value: T, count: usize) -> Vec<T> {
+pub(crate) fn table<T: Clone>(value: T, count: usize) -> Vec<T> {
     reserved(count, || value.clone()).unwrap_or_else(|error| panic!("{error}"))
 }
 fn records() -> Vec<Slot> {
@@ -33,8 +33,12 @@ fn records() -> Vec<Slot> {
 fn dense() -> Dense<Vec<u32>> {
     Dense::new(table(0, SLOTS as usize))
 }
+/// A sparse index for so many ids.
+pub(crate) fn lines(ids: u32) -> Vec<Line> {
+    table(Line::EMPTY, Line::for_ids(ids as usize))
+}
 fn sparse() -> Sparse<Vec<Line>> {
-    Sparse::new(table(Line::EMPTY, LINES), 1)
+    Sparse::new(lines(SLOTS), 1)
 }
 fn cache<I: Index, P: Policy>(index: I, policy: P) -> Cache<Vec<Slot>, I, P> {
     Cache::new(records(), index, policy, 0..SLOTS).unwrap_or_else(|error| panic!("{error}"))
@@ -79,7 +83,16 @@ pub(crate) fn bytes(report: &mut Report) {
     let theirs = (resident() - before) / slots;
     drop(peer);
     let record = size_of::<Slot>() as f64;
-    for (form, index, goal) in [("dense", 4.0, 28.0), ("sparse", (LINES * size_of::<Line>()) as f64 / slots, 45.0)] {
+    let (ids, lines) = (4.0, (Line::for_ids(SLOTS as usize) * size_of::<Line>()) as f64 / slots);
+    // Other orders lie in the records; this one also knows whom it has turned out lately.
+    let ghosts = (S3Fifo::words_for(SLOTS) * size_of::<u64>()) as f64 / slots;
+    let forms = [
+        ("dense", ids, 28.0),
+        ("sparse", lines, 45.0),
+        ("dense, S3-FIFO", ids + ghosts, 28.0),
+        ("sparse, S3-FIFO", lines + ghosts, 45.0),
+    ];
+    for (form, index, goal) in forms {
         let case = format!("bytes a slot, {form}");
         let row = |peer, name| Row::new(&case, record + index, peer, name, "B", Direction::LowerIsBetter);
         report.row(row(theirs, peers::Hashlink::NAME)).bar(1.0);
@@ -127,19 +140,22 @@ pub(crate) fn long_turns() -> Plan {
     Plan { rounds: 9, batch: Duration::from_millis(200), ..Plan::standard() }
 }
 
-/// Hits of ids that are equally likely.
+/// Hits of ids that are equally likely: of all, and of some that stay in the processor's caches.
 pub(crate) fn uniform(report: &mut Report) {
-    uniform_ids(report, "dense", dense, |data| data);
-    uniform_ids(report, "sparse", sparse, scatter);
+    uniform_ids(report, "dense", dense, |data| data, SLOTS);
+    uniform_ids(report, "sparse", sparse, scatter, SLOTS);
+    uniform_ids(report, "dense of 1000", dense, |data| data, HOT);
+    uniform_ids(report, "sparse of 1000", sparse, scatter, HOT);
 }
 
-fn uniform_ids<I: Index>(report: &mut Report, form: &str, index: fn() -> I, id: fn(u64) -> u64) {
-    if !report.wants(&format!("hit {form}")) {
+fn uniform_ids<I: Index>(report: &mut Report, form: &str, index: fn() -> I, id: fn(u64) -> u64, ids: u32) {
+    let forms = [format!("hit {form}"), format!("hit {form}, batch of {BATCH}")];
+    if !forms.iter().any(|case| report.wants(case)) {
         return;
     }
     let mut random = Random(1);
-    let asked: Vec<u64> = (0..ASKED).map(|_| id(random.next() % u64::from(SLOTS))).collect();
-    let plan = long_turns();
+    let asked: Vec<u64> = (0..ASKED).map(|_| id(random.next() % u64::from(ids))).collect();
+    let plan = if ids == SLOTS { long_turns() } else { Plan::standard() };
     let mut single = fill(cache(index(), Clock::new()), id);
     let mut one = each(&asked, move |&[data]| {
         black_box(single.alloc(data).ok().map(|grant| grant.slot));
@@ -166,7 +182,8 @@ fn uniform_ids<I: Index>(report: &mut Report, form: &str, index: fn() -> I, id: 
     against(report, peers::Hashlink::NAME, &mut hits(filled::<peers::Hashlink>(id), &asked));
     against(report, peers::Lru::NAME, &mut hits(filled::<peers::Lru>(id), &asked));
     against(report, peers::Moka::NAME, &mut hits(filled::<peers::Moka>(id), &asked));
-    for (figure, batch, goal) in [(figures[0], "", 45.0), (figures[1], ", batch of 27", 16.0)] {
+    let goals = [(figures[0], "", 45.0), (figures[1], ", batch of 27", 16.0)];
+    for (figure, batch, goal) in goals.into_iter().filter(|_| ids == SLOTS) {
         let case = format!("hit {form}{batch}, goal");
         report.row(Row::new(&case, figure, goal, "the goal", "ns", Direction::LowerIsBetter)).bar(1.0);
     }
@@ -230,8 +247,13 @@ pub(crate) fn zipf(report: &mut Report) {
         }
         let asked = skewed(skew, f64::from(SLOTS) * 10.0, SKEWED);
         let plan = Plan { rounds: 7, batch: Duration::from_millis(20), ..Plan::standard() };
-        let mut contenders =
-            [theirs::<peers::Quick>(&asked), theirs::<peers::Hashlink>(&asked), theirs::<peers::Lru>(&asked)];
+        let mut contenders = [
+            theirs::<peers::Quick>(&asked),
+            theirs::<peers::QuickSync>(&asked),
+            theirs::<peers::Hashlink>(&asked),
+            theirs::<peers::Lru>(&asked),
+            theirs::<peers::Moka>(&asked),
+        ];
         let policies = [
             ("SIEVE", ours(&asked, Sieve::new())),
             ("S3-FIFO", ours(&asked, S3Fifo::new(table(0, S3Fifo::words_for(SLOTS))))),

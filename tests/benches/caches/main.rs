@@ -8,6 +8,11 @@
 //! *Shared* is the cache that processes share, by one thread and by two at the same time. A *hit* of it is the same, with
 //! `free` by the id; *pin* gives the reference back without looking for the id; a *batch* is many hits in two calls.
 //!
+//! A *phase* is one call with each of as many ids as there are slots.
+//!
+//! Tables are made as `umbra::cache` makes them: in large pages, where the system has some for who asks. Peers have what
+//! their allocator gets.
+//!
 //! Ids are numbered from 0 (`dense`), or scattered over 64 bits (`sparse`); peers have the same ids. Rows named after
 //! a goal compare with a figure that was fixed beforehand.
 
@@ -15,6 +20,7 @@
 
 mod hits;
 mod peers;
+mod phases;
 mod shared;
 mod sweeps;
 
@@ -35,6 +41,7 @@ fn main() {
     hits::uniform(&mut report);
     shared::uniform(&mut report, cores.first());
     hits::zipf(&mut report);
+    phases::rows(&mut report);
     sweeps::cycles(&mut report);
     report.finish();
 }

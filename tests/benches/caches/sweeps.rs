@@ -8,7 +8,7 @@ use umbra_tests::bench::{Clock, Direction, Report, Row, Samples};
 use umbra_tests::sweep::cache;
 
 use crate::SLOTS;
-use crate::peers::{Hashlink, Lru, Peer, Quick, QuickSync};
+use crate::peers::{Hashlink, Lru, Moka, Peer, Quick, QuickSync};
 
 /// Points whose groups are made at once, before the clock runs.
 const AT_ONCE: u64 = 1 << 14;
@@ -99,16 +99,21 @@ pub(crate) fn cycles(report: &mut Report) {
         ("cycle 3D 6x512x512, 640,000 slots", space([6, 512, 512]), SLOTS),
         ("cycle 3D 6x640x640, 640,000 slots", space([6, 640, 640]), SLOTS),
         ("cycle 2D 300x2000, 3000 slots", space([1, 300, 2000]), 3000),
+        ("cycle 2D 200x200 R=3, 1000 slots", Grid::new([1, 200, 200], 3, Shape::Box), 1000),
     ];
     for (case, grid, slots) in cases {
         let Some(grid) = grid.filter(|_| report.wants(case)) else { continue };
-        let sides = vec![
+        let mut sides = vec![
             Side::ours(grid, slots),
             Side::peer::<Quick>(slots),
             Side::peer::<QuickSync>(slots),
             Side::peer::<Hashlink>(slots),
             Side::peer::<Lru>(slots),
         ];
+        if slots < SLOTS {
+            // In space it would take minutes.
+            sides.push(Side::peer::<Moka>(slots));
+        }
         cycle_rows(report, case, grid, sides, 12.0);
     }
 }
