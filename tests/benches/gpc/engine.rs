@@ -17,7 +17,7 @@ pub(crate) const BOUND: f64 = 20.0;
 pub(crate) const OF_BOUND: f64 = 1.0 / 2.5;
 
 /// Machines, and which of them is whose.
-struct Engine {
+pub(crate) struct Engine {
     machines: Vec<Machine<Heap>>,
     homes: Vec<u16>,
     members: Vec<Node>,
@@ -28,7 +28,7 @@ struct Engine {
 }
 
 impl Engine {
-    fn new(members: u16, apart: bool) -> Engine {
+    pub(crate) fn new(members: u16, apart: bool) -> Engine {
         // A list of a thousand members, and room for replies: 8 KiB a call.
         let capacities = Capacities { call_bytes: 8 << 10, ..Capacities::new(u32::from(members)) };
         let machine = |node| {
@@ -55,7 +55,7 @@ impl Engine {
     }
 
     /// One call from its start to the release of its answer; the answer.
-    fn call(&mut self) -> u64 {
+    pub(crate) fn call(&mut self) -> u64 {
         let Engine { machines, homes, members, queue, buffer, now } = self;
         *now = Time(now.0 + 1000);
         machines[0].start(&call(members), *now).expect("room for one call");

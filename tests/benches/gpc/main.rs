@@ -10,6 +10,8 @@
 //! * `bulk`: one process a member, and a mebibyte that all of them read.
 //! * `death`: one process a member, of which one is killed while others wait for it.
 //!
+//! And counts: wakes of ranks behind an agent, memory and allocations, calls that cross, bytes of messages.
+//!
 //! A row whose peer is a `gate` has the gate's own figure beside ours. Processes have the least beside them, too: as
 //! many that wait for a word in shared memory and answer with another, without trees, messages or calls. If
 //! `mpicc.openmpi` is there, Open MPI broadcasts and reduces eight bytes in as many processes. Sides run in turns; a
@@ -20,6 +22,7 @@
 
 mod agent;
 mod bulk;
+mod counts;
 mod death;
 mod engine;
 mod floor;
@@ -81,6 +84,7 @@ fn main() {
     }
     let mut report = Report::from_args();
     engine::rows(&mut report);
+    counts::rows(&mut report);
     let mpi = mpi::Program::find(&report);
     simulated::rows(&mut report);
     agent::rows(&mut report, mpi.as_ref());
