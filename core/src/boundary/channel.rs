@@ -16,7 +16,9 @@
 //! sending a null, the receiver's stale or received. On one rank there is one object that walks through all states.
 //!
 //! An [`Exchange`](super::Exchange) has such objects for strips within its rank only: those between ranks share a message,
-//! and a bit each. The other roles are for transports that carry a message and keep storage for each strip.
+//! and a bit each. The other roles are for transports that carry a message and keep storage for each strip. Such a
+//! transport says what came ([`on_message`](Channel::on_message)) and what it has sent ([`on_sent`](Channel::on_sent)), and
+//! receives into the storage that it is given ([`incoming`](Channel::incoming)). What it counts as elements is its choice.
 //!
 //! Invariants: whatever is refused has changed nothing; storage that an operation in flight refers to is not given
 //! back; nothing waits. The checks are the same in every build: they are a compare of one byte.
@@ -111,6 +113,12 @@ impl<B> Channel<B> {
             (State::Received, Some(storage)) => Ok(storage),
             _ => Err(Refusal::NotReceived { state: self.state }),
         }
+    }
+
+    /// The storage that the transport receives into; none unless that was [posted](Self::try_start_receive).
+    #[inline]
+    pub const fn incoming(&mut self) -> Option<&mut B> {
+        if self.posted && !self.role.sends() { self.storage.as_mut() } else { None }
     }
 
     #[inline]
@@ -231,7 +239,8 @@ impl<B> Channel<B> {
     /// Gets ready for the message: at once, or for a sparse receiver as soon as it is there.
     ///
     /// # Errors
-    /// [`Refusal::WrongRole`] of a sender; [`Refusal::NoStorage`].
+    /// [`Refusal::WrongRole`] of a sender; [`Refusal::NoStorage`]; [`Refusal::SizeMismatch`] of a sparse receiver, also when
+    /// asked again: what does not fit is not received.
     #[inline]
     pub fn try_start_receive(&mut self, take: impl FnOnce() -> Option<B>) -> Result<Start, Refusal> {
         match self.role {
@@ -250,6 +259,7 @@ impl<B> Channel<B> {
                     self.posted = true;
                     Ok(Start::PostNull)
                 }
+                Some(came) if came != self.count => Err(Refusal::SizeMismatch { count: self.count, came }),
                 Some(_) => {
                     self.ensure(take)?;
                     self.posted = true;

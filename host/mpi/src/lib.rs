@@ -11,6 +11,7 @@
 //! ```text
 //! raw         the calls of MPI, with the memory that they work on (all unsafe code)
 //! ballot      votes and plans
+//! heads       how long a message is by its own head
 //! slot        boundary exchange, a message a peer
 //! rma         boundary exchange, a message a peer, put where the receiver looks
 //! strips      boundary exchange, a message a strip
@@ -24,6 +25,7 @@
 
 mod ballot;
 mod bootstrap;
+mod heads;
 #[allow(unsafe_code, reason = "calls of MPI")]
 mod raw;
 mod rma;

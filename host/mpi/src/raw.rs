@@ -1,13 +1,11 @@
 //! The calls of MPI that we use, each with the memory that it works on.
 //!
-//! A [`Buffer`] owns its memory and the operation that is under way on it, so nobody reads or writes what a send or a
-//! receive still uses, and no storage is given back before. All errors are returned. MPI is used from one thread; none
-//! of these types can leave it.
-//!
-//! A [`Window`] is memory that others write to.
+//! All errors are returned. MPI is used from one thread; none of these types can leave it. A [`Buffer`] is memory with
+//! messages under way, a [`Window`] memory that others write to.
 //!
 //! Source: MPI 3.1, chapters 3 (point-to-point), 5 (collectives) and 6.4.2 (`MPI_Comm_dup`, `MPI_Comm_split_type`).
 
+mod buffer;
 mod window;
 
 use std::cell::Cell;
@@ -17,6 +15,7 @@ use std::mem::MaybeUninit;
 
 use mpi::ffi;
 
+pub(crate) use buffer::{Buffer, Came};
 pub use window::{Window, WindowError};
 
 /// A call that MPI refused.
@@ -204,156 +203,4 @@ fn received(status: &ffi::MPI_Status) -> Result<usize, MpiError> {
     // SAFETY: a status that MPI has written; the type is a constant.
     check("MPI_Get_count", unsafe { ffi::MPI_Get_count(status, ffi::RSMPI_UINT8_T, &raw mut len) })?;
     Ok(len as usize)
-}
-
-/// What is under way on a buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
-    Idle,
-    Out,
-    In,
-}
-
-/// Memory with messages under way from it, or one into it.
-#[derive(Debug)]
-pub(crate) struct Buffer {
-    words: Vec<u64>,
-    /// Of what is under way, if anything is.
-    requests: Vec<ffi::MPI_Request>,
-    way: Way,
-}
-
-impl Buffer {
-    /// So many bytes of zeros; pages that are never written take no memory.
-    #[must_use]
-    pub(crate) fn new(bytes: usize) -> Buffer {
-        Buffer { words: vec![0; bytes.div_ceil(8)], requests: Vec::new(), way: Way::Idle }
-    }
-
-    /// Whether nothing is under way.
-    #[must_use]
-    pub(crate) fn is_idle(&self) -> bool {
-        self.way == Way::Idle
-    }
-
-    /// The words, if nothing is under way.
-    #[must_use]
-    pub(crate) fn words(&self) -> Option<&[u64]> {
-        if self.is_idle() { Some(&self.words) } else { None }
-    }
-
-    /// The words to change, if nothing is under way.
-    #[must_use]
-    pub(crate) fn words_mut(&mut self) -> Option<&mut [u64]> {
-        if self.is_idle() { Some(&mut self.words) } else { None }
-    }
-
-    /// Gives it another size; what was in it is lost. Nothing happens while something is under way.
-    pub(crate) fn resize(&mut self, bytes: usize) {
-        let words = bytes.div_ceil(8);
-        if self.is_idle() && (words > self.words.len() || words < self.words.len() / 2) {
-            self.words = vec![0; words];
-        }
-    }
-
-    /// Starts to send so many bytes, from a place on. Several parts can be on their way.
-    ///
-    /// # Errors
-    /// [`MpiError`], with the code -1 if something is to come into it, or there are fewer bytes.
-    pub(crate) fn send(
-        &mut self,
-        world: &Communicator,
-        to: u32,
-        tag: u32,
-        part: std::ops::Range<usize>,
-    ) -> Result<(), MpiError> {
-        let (call, len) = ("MPI_Isend", count("MPI_Isend", part.len())?);
-        if self.way == Way::In || part.end > self.words.len() * 8 {
-            return Err(MpiError { call, code: -1 });
-        }
-        let mut request = MaybeUninit::uninit();
-        // SAFETY: the part ends within the words, as was checked.
-        let from = unsafe { self.words.as_ptr().byte_add(part.start) }.cast::<c_void>();
-        // SAFETY: a constant of the library.
-        let kind = unsafe { ffi::RSMPI_UINT8_T };
-        // SAFETY: the vector has these bytes; it is neither changed nor dropped before `test` or `drop` has seen the end.
-        let code =
-            unsafe { ffi::MPI_Isend(from, len, kind, to as c_int, tag as c_int, world.raw, request.as_mut_ptr()) };
-        check(call, code)?;
-        // SAFETY: the call has written it.
-        self.requests.push(unsafe { request.assume_init() });
-        self.way = Way::Out;
-        Ok(())
-    }
-
-    /// Starts to receive into its first bytes.
-    ///
-    /// # Errors
-    /// [`MpiError`], with the code -1 if something is under way or there are fewer bytes.
-    pub(crate) fn receive(&mut self, world: &Communicator, from: u32, tag: u32, bytes: usize) -> Result<(), MpiError> {
-        let (call, len) = ("MPI_Irecv", count("MPI_Irecv", bytes)?);
-        if !self.is_idle() || bytes > self.words.len() * 8 {
-            return Err(MpiError { call, code: -1 });
-        }
-        let (to, mut request) = (self.words.as_mut_ptr().cast::<c_void>(), MaybeUninit::uninit());
-        // SAFETY: a constant of the library.
-        let kind = unsafe { ffi::RSMPI_UINT8_T };
-        // SAFETY: as in `send`; nothing reads the bytes before either.
-        let code =
-            unsafe { ffi::MPI_Irecv(to, len, kind, from as c_int, tag as c_int, world.raw, request.as_mut_ptr()) };
-        check(call, code)?;
-        // SAFETY: the call has written it.
-        self.requests.push(unsafe { request.assume_init() });
-        self.way = Way::In;
-        Ok(())
-    }
-
-    /// Whether what was under way has ended; with the bytes that came.
-    ///
-    /// # Errors
-    /// [`MpiError`].
-    pub(crate) fn test(&mut self) -> Result<Option<usize>, MpiError> {
-        let mut came = 0;
-        while let Some(request) = self.requests.last_mut() {
-            let (mut flag, mut status) = (0, MaybeUninit::uninit());
-            // SAFETY: the request of something under way; the places are an integer's and a status's.
-            let code = unsafe { ffi::MPI_Test(request, &raw mut flag, status.as_mut_ptr()) };
-            check("MPI_Test", code)?;
-            if flag == 0 {
-                return Ok(None);
-            }
-            self.requests.pop();
-            if self.way == Way::In {
-                // SAFETY: with a flag that is set, the call has written the status.
-                came = received(unsafe { status.assume_init_ref() })?;
-            }
-        }
-        self.way = Way::Idle;
-        Ok(Some(came))
-    }
-}
-
-impl Drop for Buffer {
-    /// A receive is cancelled. What is still being sent keeps its memory: to lose it is safe, to use it again is not.
-    fn drop(&mut self) {
-        if self.way == Way::Out {
-            // Nobody may have asked since it was sent.
-            let _ = self.test();
-        }
-        match self.way {
-            Way::Idle => {}
-            Way::Out => std::mem::forget(std::mem::take(&mut self.words)),
-            Way::In => {
-                for request in &mut self.requests {
-                    // SAFETY: the request of a receive under way.
-                    let cancelled = unsafe { ffi::MPI_Cancel(request) } == SUCCESS;
-                    // SAFETY: a cancelled receive ends, whatever others do (MPI 3.1, 3.8.4), and so does one that came;
-                    // one that was not cancelled may never end.
-                    if !cancelled || unsafe { ffi::MPI_Wait(request, ffi::RSMPI_STATUS_IGNORE) } != SUCCESS {
-                        std::mem::forget(std::mem::take(&mut self.words));
-                    }
-                }
-            }
-        }
-    }
 }

@@ -9,7 +9,10 @@
 //! tag 2n + 1  what did not fit into slot n
 //! ```
 //!
-//! *Cost*: two calls of MPI a message, and one test a look; a copy from the field and one into it.
+//! A message that is not as long as its head says is refused, with the rank that has sent it: it has no part for each strip.
+//!
+//! *Cost*: two calls of MPI a message, and one test a look; a copy from the field and one into it; the head of what came is
+//! read once more.
 
 use std::time::Duration;
 
@@ -17,7 +20,8 @@ use umbra::boundary::{Transport, TransportError};
 use umbra_core::boundary::{Entry, HEAD, Message, Peer, Place, Vote, bitmap_bytes};
 
 use crate::ballot::Ballot;
-use crate::raw::{Buffer, Communicator};
+use crate::heads;
+use crate::raw::{Buffer, Came, Communicator};
 
 /// Two let a peer be one exchange ahead. With more, a sender could know of a slot before the receiver has posted it.
 const SLOTS: u32 = 2;
@@ -27,15 +31,17 @@ const SLOTS: u32 = 2;
 struct Two {
     slot: Buffer,
     overflow: Buffer,
-    /// The message is here and was not taken yet; its bytes.
-    came: Option<usize>,
-    /// The overflow is being received, or was.
-    fetching: bool,
+    /// Bytes that may come into the slot.
+    room: usize,
+    /// The message is here and was not taken yet.
+    came: Option<Came>,
+    /// The overflow is being received, or was: what came, once it is here.
+    fetching: Option<Option<Came>>,
 }
 
 impl Two {
     fn new(slot: usize, overflow: usize) -> Two {
-        Two { slot: Buffer::new(slot), overflow: Buffer::new(overflow), came: None, fetching: false }
+        Two { slot: Buffer::new(slot), overflow: Buffer::new(overflow), room: slot, came: None, fetching: None }
     }
 
     fn area(&self, place: Place) -> (&Buffer, usize) {
@@ -183,12 +189,14 @@ impl Transport for MpiSlot {
         if two.came.is_none() {
             two.came = two.slot.test()?;
         }
-        let Some(bytes) = two.came else { return Ok(false) };
-        // Behind the end of a short message is nothing: not what lay in the slot before.
-        head.fill(0);
-        let words = two.slot.words().unwrap_or(&[]);
-        for (to, word) in head.as_chunks_mut::<8>().0.iter_mut().zip(words).take(bytes / 8) {
-            *to = word.to_ne_bytes();
+        if two.came.is_none() {
+            return Ok(false);
+        }
+        let came = heads::copy(from, two.came, &two.slot, two.room, head)?;
+        if let Some((head, _, len)) = heads::inspect(from, head, came, head.len())? {
+            let (in_slot, first) = (head.payload - u64::from(head.overflow), HEAD + bitmap_bytes(head.channels));
+            let in_slot = usize::try_from(in_slot).unwrap_or(usize::MAX);
+            heads::same(from, if in_slot > 0 { first.saturating_add(in_slot) } else { len }, came)?;
         }
         Ok(true)
     }
@@ -196,18 +204,25 @@ impl Transport for MpiSlot {
     fn fetch(&mut self, from: u32, slot: u32, bytes: u32) -> Result<bool, TransportError> {
         let (world, (_, tag)) = (*self.world(), tags(slot));
         let two = &mut self.ends_mut(from)?.into[(slot % SLOTS) as usize];
-        if !two.fetching {
+        if two.fetching.is_none() {
             two.overflow.resize(bytes as usize);
             two.overflow.receive(&world, from, tag, bytes as usize)?;
-            two.fetching = true;
+            two.fetching = Some(None);
         }
-        Ok(two.overflow.test()?.is_some())
+        if two.fetching == Some(None) {
+            two.fetching = Some(two.overflow.test()?);
+        }
+        match two.fetching.flatten() {
+            None => Ok(false),
+            Some(Came::Bytes(came)) => heads::same(from, bytes as usize, came).map(|()| true),
+            Some(Came::More) => Err(TransportError::MessageSize { rank: from, bytes: u64::from(bytes), came: None }),
+        }
     }
 
     fn taken(&mut self, from: u32, slot: u32, room: u32) -> Result<(), TransportError> {
         let (world, (tag, _)) = (*self.world(), tags(slot));
         let two = &mut self.ends_mut(from)?.into[(slot % SLOTS) as usize];
-        (two.came, two.fetching) = (None, false);
+        (two.came, two.fetching, two.room) = (None, None, room as usize);
         two.overflow.resize(0);
         two.slot.resize(room as usize);
         Ok(two.slot.receive(&world, from, tag, room as usize)?)

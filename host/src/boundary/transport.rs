@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use umbra_core::boundary::{Entry, Message, Peer, Place, Vote};
+use umbra_core::boundary::{Entry, Key, Message, Peer, Place, Refusal, Vote};
 
 /// Why a transport could not do what was asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -91,12 +91,54 @@ pub enum TransportError {
     /// Two ends of a process would take what is sent to each other.
     #[error("this process has an end among these ranks already: drop it before the next one is made")]
     HasEnd,
+    /// The message of a strip, where each strip has one, is not as long as the strip, or is not the null that was announced.
+    #[error(
+        "rank {rank}: {key}: {} bytes came for a strip of {bytes}: both sides must build the same plan", count(.came)
+    )]
+    StripSize {
+        /// The rank that has sent it.
+        rank: u32,
+        /// The channel.
+        key: Key,
+        /// Bytes that should have come: of the strip, or none.
+        bytes: u64,
+        /// Bytes that came; `None`: more, and nobody knows how many.
+        came: Option<u64>,
+    },
+    /// A message is not as long as it says itself, or longer than may come.
+    #[error(
+        "rank {rank}: a message of {} bytes came where {bytes} should: both sides must run the same program and plan",
+        count(.came)
+    )]
+    MessageSize {
+        /// The rank that has sent it.
+        rank: u32,
+        /// Bytes that should have come.
+        bytes: u64,
+        /// Bytes that came; `None`: more, and nobody knows how many.
+        came: Option<u64>,
+    },
+    /// The order of calls for a channel that has a message of its own.
+    #[error("rank {rank}: {key}: {refusal}")]
+    Channel {
+        /// The rank at its other end.
+        rank: u32,
+        /// The channel.
+        key: Key,
+        /// Why.
+        refusal: Refusal,
+    },
     /// What a rank sends to all others does not come in time.
     #[error("nothing came from rank {rank}: see why it ended, or whether it runs the same mesh")]
     Silent {
         /// The rank.
         rank: u32,
     },
+}
+
+/// Bytes that came, in words.
+fn count(came: &Option<u64>) -> String {
+    came.map_or_else(|| "more".to_owned(), |bytes| bytes.to_string())
 }
 
 /// Carries the messages of one rank.

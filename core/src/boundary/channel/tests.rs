@@ -189,6 +189,37 @@ fn s8_a_payload_of_another_size_is_refused_with_both_sizes() {
 }
 
 #[test]
+fn s8_a_sparse_receiver_takes_no_storage_for_a_payload_of_another_size() {
+    for came in [1, 2, 4, u32::MAX] {
+        let mut channel = Channel::<u8>::new(Role::SparseReceiver, 3);
+        channel.on_message(came).unwrap();
+        let refusal = Refusal::SizeMismatch { count: 3, came };
+        for _ in 0..2 {
+            assert_eq!(channel.try_start_receive(|| panic!("nothing is received")), Err(refusal));
+            assert_eq!(channel.try_receive(|| panic!("nothing is received")), Err(refusal));
+            assert_eq!((channel.state(), channel.incoming()), (State::Stale, None));
+        }
+        assert!(!channel.is_safe_to_delete(), "the message is still there");
+    }
+}
+
+#[test]
+fn a_transport_receives_into_storage_that_is_posted_and_no_other() {
+    for role in Role::ALL {
+        let mut channel = Channel::new(role, 3);
+        let _ = channel.allocate(|| Some(7));
+        assert_eq!(channel.incoming(), None, "{role:?}");
+        let _ = channel.send();
+        let _ = channel.on_message(3);
+        let _ = channel.try_start_receive(|| Some(8));
+        let receives = matches!(role, Role::Receiver | Role::SparseReceiver);
+        assert_eq!(channel.incoming(), receives.then_some(&mut 7), "{role:?}");
+        let _ = channel.try_receive(|| Some(8));
+        assert_eq!(channel.incoming(), None, "{role:?}: it is the reader's");
+    }
+}
+
+#[test]
 fn s9_an_empty_strip_is_a_flag_within_a_rank_and_refused_between_ranks() {
     let mut remote = Channel::new(Role::Sender, 0);
     remote.allocate(|| Some(())).unwrap();
