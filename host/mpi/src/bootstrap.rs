@@ -1,6 +1,6 @@
 //! A job from a communicator: who is where, an agent on each node, one secret.
 //!
-//! The processes of a node find each other by `MPI_Comm_split_type`; the first of them starts the node's agent. What a
+//! The processes of a node find each other by `MPI_Comm_split_type`, or are a part of those; the first of them starts the node's agent. What a
 //! configuration file would say is told by messages: each node's address and ports, and the secret of the job, which is
 //! as safe as MPI's own messages are.
 
@@ -121,19 +121,25 @@ pub struct Bootstrap {
     agent: Option<Agent>,
 }
 
-/// This machine's address for the others.
-fn address(nodes: usize) -> Result<Ipv4Addr, BootstrapError> {
+/// This machine's address for the other nodes, which may be on other machines.
+fn address(nodes: usize, machines: usize) -> Result<Ipv4Addr, BootstrapError> {
     if nodes == 1 {
         return Ok(Ipv4Addr::LOCALHOST);
     }
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").map_err(system("read the name of this machine"))?;
-    let found = (name.trim(), 0).to_socket_addrs().map_err(system("find the address of this machine"))?;
-    let mut found = found.filter_map(|address| match address.ip() {
+    let found = own_address().map_err(system("find the address of this machine"));
+    // A machine that is alone needs no address of its own.
+    if machines == 1 { Ok(found.unwrap_or(Ipv4Addr::LOCALHOST)) } else { found }
+}
+
+/// What this machine's name stands for.
+fn own_address() -> io::Result<Ipv4Addr> {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname")?;
+    let mut found = (name.trim(), 0).to_socket_addrs()?.filter_map(|address| match address.ip() {
         IpAddr::V4(address) if !address.is_loopback() => Some(address),
         _ => None,
     });
     let none = || io::Error::new(io::ErrorKind::NotFound, format!("{} has no IPv4 address", name.trim()));
-    found.next().ok_or_else(none).map_err(system("find the address of this machine"))
+    found.next().ok_or_else(none)
 }
 
 /// Two ports that are free now. The agent says so if somebody takes one before it does.
@@ -183,24 +189,39 @@ fn if_all<T>(world: &Communicator, mine: Result<T, BootstrapError>) -> Result<T,
     if failed.contains(&1) { Err(BootstrapError::Elsewhere) } else { Ok(mine) }
 }
 
+/// The world rank of the first of these processes, which names them, and those that name the others like them, in order.
+fn names(world: &Communicator, these: &Communicator) -> Result<(u64, Vec<u64>), MpiError> {
+    let mut first = world.rank().to_le_bytes();
+    these.broadcast(&mut first)?;
+    let first = u64::from(u32::from_le_bytes(first));
+    let mut all = world.gather(&[first])?;
+    all.sort_unstable();
+    all.dedup();
+    Ok((first, all))
+}
+
 impl Bootstrap {
     /// Finds out who is where, and starts an agent on each node. All processes of the communicator call this.
     ///
     /// # Errors
     /// [`BootstrapError`]; if one process fails, on all of them.
     pub fn new(world: Communicator) -> Result<Bootstrap, BootstrapError> {
-        let node = world.of_this_node()?;
+        Bootstrap::split(world, 0)
+    }
+
+    /// As [`new`](Self::new), but of the processes of a machine only those are one node that say the same number: a job of
+    /// several nodes can be tried on one machine, and a large machine can have several agents.
+    ///
+    /// # Errors
+    /// [`BootstrapError`]; if one process fails, on all of them.
+    pub fn split(world: Communicator, part: u16) -> Result<Bootstrap, BootstrapError> {
+        let machine = world.of_this_node()?;
+        let node = machine.split(part)?;
         let leads = node.rank() == 0;
-        // The world rank of the node's first process names the node.
-        let mut first = [0; 4];
-        first.copy_from_slice(&world.rank().to_le_bytes());
-        node.broadcast(&mut first)?;
-        let first = u64::from(u32::from_le_bytes(first));
-        let mut nodes = world.gather(&[first])?;
-        nodes.sort_unstable();
-        nodes.dedup();
+        let (_, machines) = names(&world, &machine)?;
+        let (first, nodes) = names(&world, &node)?;
         let here = nodes.binary_search(&first).unwrap_or(0) as u32;
-        let place = || Ok((address(nodes.len())?, ports()?));
+        let place = || Ok((address(nodes.len(), machines.len())?, ports()?));
         let (address, ports) = if_all(&world, if leads { place() } else { Ok((Ipv4Addr::LOCALHOST, [0; 2])) })?;
         let told = world.gather(&[u64::from(address.to_bits()), u64::from(ports[0]), u64::from(ports[1])])?;
         let line = |(number, &first): (usize, &u64)| {
@@ -263,6 +284,19 @@ impl Bootstrap {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_of_one_machine_need_no_address_of_it() {
+        assert_eq!(address(1, 1).ok(), Some(Ipv4Addr::LOCALHOST));
+        // The name of this machine may stand for an address or not.
+        match (address(2, 1), address(2, 2)) {
+            (Ok(alone), Ok(among)) => assert!(alone == among && !among.is_loopback(), "{alone} {among}"),
+            (Ok(alone), Err(BootstrapError::System("find the address of this machine", _))) => {
+                assert_eq!(alone, Ipv4Addr::LOCALHOST);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 
     #[test]
     fn the_secret_of_an_agent_that_cannot_be_started_is_removed() {

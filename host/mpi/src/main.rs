@@ -9,8 +9,11 @@ mod told;
 use std::error::Error;
 use std::process::ExitCode;
 
+use umbra::session::Session;
+use umbra::sys::segment::Segment;
 use umbra_core::endpoints::Endpoint;
 use umbra_core::peer::{PeerKind, Rank, WorldRank};
+use umbra_core::ticket::Ticket;
 use umbra_mpi::{Bootstrap, Communicator};
 
 use options::Request;
@@ -40,7 +43,7 @@ fn main() -> ExitCode {
     };
     let done = match request {
         Request::Advect(wanted) => advect::run(world, &wanted),
-        Request::Group => group(world).map(|()| true),
+        Request::Group { nodes } => group(world, nodes).map(|()| true),
         Request::Help => Ok(true),
     };
     match done {
@@ -54,9 +57,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Joins the job that MPI describes, looks everybody up in two groups, and leaves.
-fn group(world: Communicator) -> Result<(), Box<dyn Error>> {
-    let job = Bootstrap::new(world)?;
+/// Joins the job that MPI describes, looks everybody up in two groups, reads from the next rank, and leaves. On each
+/// machine, ranks take part in so many nodes in turn.
+fn group(world: Communicator, nodes: u16) -> Result<(), Box<dyn Error>> {
+    let part = u16::try_from(world.rank() % u32::from(nodes.max(1)))?;
+    let job = Bootstrap::split(world, part)?;
     let seat = job.seat();
     let mut session = job.join()?;
     let all = session.world().ok_or("the world group is full after joining")?;
@@ -74,13 +79,40 @@ fn group(world: Communicator) -> Result<(), Box<dyn Error>> {
     for (rank, &member) in (0..).zip(&members) {
         same(session.endpoints().lookup(half.handle, Rank(rank))?, member)?;
     }
+    read_next(world, &mut session)?;
     session.free_group(half)?;
     session.wait_ended(half)?;
     session.leave()?;
     // One line of the first rank says what all have found.
     world.gather(&[0])?;
     if world.rank() == 0 {
-        say(&format_args!("{} ranks on {} nodes found each other", world.size(), job.config().lines().count() - 1))?;
+        say(&format_args!(
+            "{} ranks on {} nodes found each other, and each has read from the next",
+            world.size(),
+            job.config().lines().count() - 1
+        ))?;
     }
     Ok(job.end()?)
+}
+
+/// Shows memory to the others and reads that of the next rank, which may be on another node.
+fn read_next(world: Communicator, session: &mut Session) -> Result<(), Box<dyn Error>> {
+    let memory =
+        |rank: u32| u64::from(rank).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes().repeat(512);
+    let shown = memory(world.rank());
+    let segment = Segment::create("umbra-mpi", shown.len())?;
+    segment.write(0, &shown)?;
+    let key = session.export_segment(segment)?;
+    let ticket = session.ticket(key).ok_or("there is no ticket for what was exported")?.to_bytes();
+    let words: Vec<u64> = ticket.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+    let tickets = world.gather(&words)?;
+    let next = (world.rank() + 1) % world.size();
+    let theirs = tickets.chunks(words.len()).nth(next as usize).unwrap_or(&[]);
+    let theirs: Vec<u8> = theirs.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut read = vec![0; shown.len()];
+    session.read(&Ticket::parse(&theirs)?, 0, &mut read)?;
+    // Nobody takes back what others still read.
+    world.gather(&[0])?;
+    session.revoke(key)?;
+    if read == memory(next) { Ok(()) } else { Err(format!("what was read is not the memory of rank {next}").into()) }
 }

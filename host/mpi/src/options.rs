@@ -18,8 +18,9 @@ usage: mpirun -n RANKS umbra-mpi COMMAND
                        --plot FILE.html (written by rank 0); and --transport slot (a message a
                        peer), rma (the same, put where the receiver looks), early or probe (a
                        message a strip)
-  group                make a job of these processes, without a configuration file, and look
-                       everybody up in the endpoint cache
+  group [--nodes N]    make a job of these processes, without a configuration file, look
+                       everybody up in the endpoint cache, and read from the next rank;
+                       with so many nodes, and agents, on each machine (1)
   --help               this text
 
 Examples:
@@ -50,7 +51,10 @@ pub(crate) enum Request {
     /// The advection problem.
     Advect(Box<Wanted>),
     /// The endpoint cache.
-    Group,
+    Group {
+        /// Nodes on each machine.
+        nodes: u16,
+    },
 }
 
 /// Reads the arguments.
@@ -62,14 +66,22 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error
     };
     match command.as_str() {
         "help" => Ok(Request::Help),
-        "group" => match parser.next()? {
-            None => Ok(Request::Group),
-            Some(Short('h') | Long("help")) => Ok(Request::Help),
-            Some(other) => Err(other.unexpected()),
-        },
+        "group" => group(parser),
         "advect" => advect(parser),
         other => Err(format!("there is no command {other}").into()),
     }
+}
+
+fn group(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
+    let mut nodes = 1;
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Short('h') | Long("help") => return Ok(Request::Help),
+            Long("nodes") => nodes = parser.value()?.parse()?,
+            other => return Err(other.unexpected()),
+        }
+    }
+    if nodes == 0 { Err("a machine has one node at least".into()) } else { Ok(Request::Group { nodes }) }
 }
 
 fn advect(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
@@ -175,9 +187,12 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_refused() {
-        for wrong in [&["advect", "--problem", "rough"][..], &["group", "1"], &["advect", "--cycles", "x"], &["x"]] {
+        let group = [&["group", "1"][..], &["group", "--nodes", "0"], &["group", "--nodes", "70000"]];
+        for wrong in [&["advect", "--problem", "rough"][..], &["advect", "--cycles", "x"], &["x"]].iter().chain(&group)
+        {
             assert!(words(wrong).is_err(), "{wrong:?}");
         }
         assert_eq!(words(&[]).ok(), Some(Request::Help));
+        assert_eq!(words(&["group", "--nodes", "3"]).ok(), Some(Request::Group { nodes: 3 }));
     }
 }

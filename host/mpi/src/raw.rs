@@ -3,7 +3,8 @@
 //! All errors are returned. MPI is used from one thread; none of these types can leave it. A [`Buffer`] is memory with
 //! messages under way, a [`Window`] memory that others write to.
 //!
-//! Source: MPI 3.1, chapters 3 (point-to-point), 5 (collectives) and 6.4.2 (`MPI_Comm_dup`, `MPI_Comm_split_type`).
+//! Source: MPI 3.1, chapters 3 (point-to-point), 5 (collectives) and 6.4.2 (`MPI_Comm_dup`, `MPI_Comm_split`,
+//! `MPI_Comm_split_type`).
 
 mod buffer;
 mod window;
@@ -116,6 +117,19 @@ impl Communicator {
         // SAFETY: all processes of the communicator call this, and the place is a communicator's.
         let code = unsafe { ffi::MPI_Comm_split_type(self.raw, shared, self.rank as c_int, info, raw.as_mut_ptr()) };
         check("MPI_Comm_split_type", code)?;
+        // SAFETY: the call has written it.
+        Communicator::new(unsafe { raw.assume_init() })
+    }
+
+    /// The processes of it that say the same number as this one, in the same order. All processes call this.
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    pub fn split(&self, part: u16) -> Result<Communicator, MpiError> {
+        let (mut raw, part) = (MaybeUninit::uninit(), c_int::from(part));
+        // SAFETY: all processes of the communicator call this, and the place is a communicator's.
+        let code = unsafe { ffi::MPI_Comm_split(self.raw, part, self.rank as c_int, raw.as_mut_ptr()) };
+        check("MPI_Comm_split", code)?;
         // SAFETY: the call has written it.
         Communicator::new(unsafe { raw.assume_init() })
     }
