@@ -4,10 +4,13 @@
 //! configuration file would say is told by messages: each node's address and ports, and the secret of the job, which is
 //! as safe as MPI's own messages are.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::io::{self, BufRead as _, BufReader};
+use std::iter;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, ToSocketAddrs as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -24,6 +27,8 @@ use crate::raw::{Communicator, MpiError};
 const AGENT: &str = "UMBRA_AGENT";
 /// What an agent says when it listens.
 const READY: &str = "ready";
+/// Bytes of a directory at most in which sockets can have names: an address has 108, with a zero at the end.
+const LONGEST: usize = 107 - "/sp4294967295.sock".len();
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Why there is no job.
@@ -75,7 +80,7 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> BootstrapError {
     move |error| BootstrapError::System(what, error)
 }
 
-/// A directory for the files of an agent, which nobody else may read; it ends with this value.
+/// A directory for the files and the socket of an agent, which nobody else may read; it ends with this value.
 #[derive(Debug)]
 struct Files(PathBuf);
 
@@ -100,7 +105,7 @@ impl Drop for Files {
 struct Agent {
     child: Child,
     /// Dropped after the agent has ended.
-    _files: Files,
+    files: Files,
 }
 
 impl Drop for Agent {
@@ -118,7 +123,27 @@ pub struct Bootstrap {
     seat: Seat,
     config: String,
     secret: Secret,
+    /// Where the agent of this node has its socket.
+    sockets: Option<PathBuf>,
     agent: Option<Agent>,
+}
+
+/// A path, and how long it is, for the other processes of a node.
+const PATH: usize = 128;
+
+/// The directory that the first process of a node has, for all of them; none if its name is too long for the path of a socket.
+/// Memory cannot be shared then, unless over RDMA.
+fn sockets(node: &Communicator, agent: Option<&Agent>) -> Result<Option<PathBuf>, MpiError> {
+    let path = agent.map(|agent| agent.files.0.as_os_str().as_bytes()).filter(|path| path.len() <= LONGEST);
+    let mut told = [0; PATH];
+    for (to, from) in
+        told.iter_mut().zip(path.into_iter().flat_map(|path| iter::once(path.len() as u8).chain(path.iter().copied())))
+    {
+        *to = from;
+    }
+    node.broadcast(&mut told)?;
+    let path = told.get(1..=usize::from(told[0])).unwrap_or(&[]);
+    Ok((!path.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(path))))
 }
 
 /// This machine's address for the other nodes, which may be on other machines.
@@ -164,20 +189,18 @@ fn start(program: PathBuf, node: u32, config: &str, secret: &Secret) -> Result<A
     fs::write(&job, config).map_err(system("write the configuration"))?;
     secret.create(&key).map_err(BootstrapError::Secret)?;
     // The kernel kills the agent with this process, however that ends.
-    let mut child = Command::new("setpriv")
-        .args(["--pdeathsig", "KILL"])
-        .arg(&program)
-        .arg("--config")
-        .arg(&job)
-        .arg("--secret-file")
-        .arg(&key)
-        .args(["--service-process", &node.to_string(), "--deadline-ms", &DEADLINE.as_millis().to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(system("start setpriv"))?;
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(&program);
+    command.arg("--config").arg(&job).arg("--secret-file").arg(&key);
+    command.args(["--service-process", &node.to_string(), "--deadline-ms", &DEADLINE.as_millis().to_string()]);
+    if files.0.as_os_str().len() <= LONGEST {
+        // Agents of other nodes have theirs elsewhere.
+        command.arg("--sockets").arg(&files.0).args(["--here", &format!("dpu{node}")]);
+    }
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = child.map_err(system("start setpriv"))?;
     let says = child.stdout.take();
-    let agent = Agent { child, _files: files };
+    let agent = Agent { child, files };
     let line = says.and_then(|says| BufReader::new(says).lines().next()).and_then(Result::ok);
     if line.is_some_and(|line| line.contains(READY)) { Ok(agent) } else { Err(BootstrapError::Agent(program)) }
 }
@@ -237,6 +260,7 @@ impl Bootstrap {
         let secret = Secret::from_bytes(key);
         let started = if leads { start(program(), here, &config, &secret).map(Some) } else { Ok(None) };
         let agent = if_all(&world, started)?;
+        let sockets = sockets(&node, agent.as_ref())?;
         let seat = Seat {
             rank: WorldRank(world.rank()),
             size: world.size(),
@@ -244,7 +268,7 @@ impl Bootstrap {
             local: LocalRank(node.rank()),
             n_local: node.size(),
         };
-        Ok(Bootstrap { world, seat, config, secret, agent })
+        Ok(Bootstrap { world, seat, config, secret, sockets, agent })
     }
 
     /// Where this process sits.
@@ -266,7 +290,8 @@ impl Bootstrap {
     pub fn join(&self) -> Result<Session, BootstrapError> {
         let platform = Platform::parse(&self.config, Path::new("MPI")).map_err(BootstrapError::Config)?;
         let job = platform.job(&platform.dpu_names()).map_err(BootstrapError::Config)?;
-        let settings = Settings { deadline: DEADLINE, ..Settings::new(job, self.secret.clone(), self.seat) };
+        let sockets = self.sockets.clone();
+        let settings = Settings { sockets, deadline: DEADLINE, ..Settings::new(job, self.secret.clone(), self.seat) };
         Session::join(settings).map_err(BootstrapError::Session)
     }
 

@@ -38,8 +38,8 @@ fn find(bench: &Bench<'_>) -> Vec<String> {
     findings
 }
 
-/// Processes whose program lies below a folder; not this one.
-fn processes(folder: &Path) -> Vec<String> {
+/// Processes whose program lies below a folder, or is this one; not this process.
+pub(super) fn processes(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };

@@ -4,10 +4,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::install::{self, Libclang, Mpi};
 use crate::run::{Log, Run};
 use crate::step::{Bench, Failure, Verdict};
+use crate::steps::leftovers;
 use crate::steps::tests::{PROFILE, PROGRAMS};
 
 /// Ranks of a run, and what is asked for: every transport with each number of ranks, dense, sparse, split, in reversed order and
@@ -41,6 +44,9 @@ const RUNS: &[(u32, &str)] = &[
     (4, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --transport rma --reversed"),
     (8, "advect --problem smooth -d 3 --blocks 2 --cells 6 --radius 2 --cycles 10 --transport rma"),
     (8, "group"),
+    // Several nodes, with an agent each, on this machine.
+    (4, "group --nodes 2"),
+    (3, "group --nodes 3"),
 ];
 /// Ranks of a run of an example, which one, and what is asked for.
 const EXAMPLES: &[(u32, &str, &str)] = &[
@@ -53,7 +59,26 @@ const EXAMPLES: &[(u32, &str, &str)] = &[
     (3, "ends_anew", ""),
     // A job that one process has no means for.
     (3, "job_fails", ""),
+    // Messages that are not as long as they should be.
+    (3, "other_sizes", ""),
+    // A rank that stalls: strips that are copied at once, and such as stay on their way while all finalize.
+    (3, "stalled", "slot 4"),
+    (3, "stalled", "slot 65536"),
+    (4, "stalled", "slot 65536 again"),
+    (3, "stalled", "rma 4"),
+    (3, "stalled", "rma 65536"),
+    (4, "stalled", "rma 65536 again"),
+    (3, "stalled", "early 4"),
+    (3, "stalled", "early 65536"),
+    (4, "stalled", "early 65536 again"),
+    (3, "stalled", "probe 4"),
+    (3, "stalled", "probe 65536"),
+    (4, "stalled", "probe 65536 again"),
 ];
+/// Ranks that are killed, each in a run of three: the first, and another one.
+const KILLED: &[u32] = &[0, 1];
+/// How long what belongs to a run that failed may take to end.
+const GRACE: Duration = Duration::from_secs(20);
 /// Seconds of a run, on a machine with fewer processors than ranks.
 const LIMIT: u64 = 180;
 
@@ -93,7 +118,11 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         return Ok(Verdict::Skipped(missing.join(", ")));
     }
     let without: String = missing.iter().map(|reason| format!(", not with all: {reason}")).collect();
-    Ok(Verdict::Passed(format!("{} runs by {}{without}", RUNS.len() + EXAMPLES.len() + 1, here.join(" and "))))
+    Ok(Verdict::Passed(format!(
+        "{} runs by {}{without}",
+        RUNS.len() + EXAMPLES.len() + KILLED.len() + 1,
+        here.join(" and ")
+    )))
 }
 
 /// Runs all that was built with one library.
@@ -106,6 +135,7 @@ fn run_all(bench: &Bench<'_>, mpi: &Mpi, agent: &Path) -> Result<(), Failure> {
     for &(ranks, name, words) in EXAMPLES {
         run(mpi, ranks, &examples.join(name), words, &[], agent, bench.log)?;
     }
+    KILLED.iter().try_for_each(|&rank| killed(bench, mpi, rank, &examples.join("killed"), agent))?;
     let page = bench.workspace.scratch.join("blobs.html");
     go(3, "advect --blocks 4 --cells 8 --radius 2 --cycles 24 --json --plot", &[&page])?;
     let text = fs::read_to_string(&page).map_err(|e| Failure::new(format!("{}: {e}", page.display())))?;
@@ -113,6 +143,28 @@ fn run_all(bench: &Bench<'_>, mpi: &Mpi, agent: &Path) -> Result<(), Failure> {
     // The last picture has what all ranks told.
     let whole = text.starts_with("<!doctype html>") && text.contains("step 24, on") && text.contains("over mpi-slot");
     if whole { Ok(()) } else { Err(Failure::new(format!("{} is not the page of that run", page.display()))) }
+}
+
+/// Runs three ranks, each with an agent, of which one is killed: the launcher says so, and nothing of the run stays.
+fn killed(bench: &Bench<'_>, mpi: &Mpi, rank: u32, program: &Path, agent: &Path) -> Result<(), Failure> {
+    let folder = bench.workspace.scratch.join("killed");
+    fs::create_dir_all(&folder)?;
+    // Others may run that program at the same time.
+    let own = folder.join("agent");
+    fs::copy(agent, &own)?;
+    let run = launch(mpi, 3, program, &rank.to_string(), &own).env("TMPDIR", &folder);
+    let (status, printed) = run.finish(bench.log)?;
+    if status.success() || !printed.iter().any(|line| line.contains(&format!("rank {rank} is killed"))) {
+        return Err(Failure::new(format!("{status} of a run whose rank {rank} is killed:\n{}", printed.join("\n"))));
+    }
+    let left = || [program, &own].into_iter().flat_map(leftovers::processes).collect::<Vec<_>>();
+    let begun = Instant::now();
+    while !left().is_empty() && begun.elapsed() < GRACE {
+        thread::sleep(Duration::from_millis(50));
+    }
+    Failure::unless_empty(&left(), "")?;
+    // The files of agents whose ranks could not end them.
+    Ok(fs::remove_dir_all(&folder)?)
 }
 
 /// Runs so many ranks.
@@ -125,10 +177,12 @@ fn run(
     agent: &Path,
     log: &Log,
 ) -> Result<(), Failure> {
-    let mut run =
-        Run::new(mpi.launcher).words(mpi.options).arg("-n").arg(ranks.to_string()).arg(program).words(words).args(path);
-    for (name, value) in mpi.environment {
-        run = run.env(name, value);
-    }
-    run.env("UMBRA_AGENT", agent).limit(LIMIT).succeed(log)
+    launch(mpi, ranks, program, words, agent).args(path).succeed(log)
+}
+
+/// So many ranks, to be run.
+fn launch(mpi: &Mpi, ranks: u32, program: &Path, words: &str, agent: &Path) -> Run {
+    let run = Run::new(mpi.launcher).words(mpi.options).arg("-n").arg(ranks.to_string()).arg(program).words(words);
+    let run = mpi.environment.iter().fold(run, |run, (name, value)| run.env(name, value));
+    run.env("UMBRA_AGENT", agent).limit(LIMIT)
 }
