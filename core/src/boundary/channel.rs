@@ -15,10 +15,11 @@
 //! Between ranks there are two objects, one a side, which are never compared: the sender's is stale, sending or
 //! sending a null, the receiver's stale or received. On one rank there is one object that walks through all states.
 //!
-//! An [`Exchange`](super::Exchange) has such objects for strips within its rank only: those between ranks share a message,
-//! and a bit each. The other roles are for transports that carry a message and keep storage for each strip. Such a
-//! transport says what came ([`on_message`](Channel::on_message)) and what it has sent ([`on_sent`](Channel::on_sent)), and
-//! receives into the storage that it is given ([`incoming`](Channel::incoming)). What it counts as elements is its choice.
+//! An [`Exchange`](super::Exchange) has such objects for strips within its rank only: those between ranks share a
+//! message, and a bit each, and the rules are rules of the message there. The other roles are for transports that carry
+//! a message and keep storage for each strip, as `MpiStrips` of the package `umbra-mpi` does. Such a transport says
+//! what came ([`on_message`](Channel::on_message)) and what it has sent ([`on_sent`](Channel::on_sent)), and receives
+//! into the storage that it is given ([`incoming`](Channel::incoming)). What it counts as elements is its choice.
 //!
 //! Invariants: whatever is refused has changed nothing; storage that an operation in flight refers to is not given
 //! back; nothing waits. The checks are the same in every build: they are a compare of one byte.

@@ -1,7 +1,9 @@
 //! A rank that stalls in the middle of a run, under `mpirun`.
 //!
 //! The ranks that wait for it are told rank, blocks and field after the deadline, nobody closes, and all finalize: at
-//! once, with what was left on its way, or after an exchange over ends made anew.
+//! once, with what was left on its way, or after an exchange over ends made anew. Where a message is put into the memory of
+//! its receiver, some libraries let the sender wait for a receiver that stalls, and then others for that sender; they may be
+//! told of that too.
 //!
 //! ```text
 //! mpirun -n RANKS stalled slot|rma|early|probe VALUES [again]
@@ -34,7 +36,7 @@ fn mesh(ranks: u32, values: u32) -> Result<Grid, Box<dyn Error>> {
 }
 
 /// One exchange that all take part in, and one that one rank does not.
-fn stall<T: Transport>(world: Communicator, transport: T, values: u32) -> Checked {
+fn stall<T: Transport>(world: Communicator, transport: T, values: u32, spreads: bool) -> Checked {
     let (rank, ranks) = (world.rank(), world.size());
     let (grid, fields) = (mesh(ranks, values)?, [Field::DENSE]);
     let settings = Settings { deadline: Some(DEADLINE), ..Settings::default() };
@@ -42,18 +44,22 @@ fn stall<T: Transport>(world: Communicator, transport: T, values: u32) -> Checke
     let mut store = Store::new(grid.blocks(), grid.shape().len(), &fields, 1);
     store.allocate(rank, 0)?;
     boundary.exchange(&mut store.stage(0))?;
-    let waits = rank != STALLED && ((rank + 1) % ranks == STALLED || (STALLED + 1) % ranks == rank);
+    let beside = (rank + 1) % ranks == STALLED || (STALLED + 1) % ranks == rank;
+    let mut open = false;
     if rank == STALLED {
         // Nothing of MPI goes on here meanwhile.
         thread::sleep(DEADLINE + DEADLINE / 2);
     } else {
         let done = boundary.exchange(&mut store.stage(0));
-        if waits {
-            let told = late(rank, &done)?;
+        open = beside || spreads && done.is_err();
+        if open {
+            let told = late(rank, &done, spreads, beside)?;
             if rank == 0 {
                 writeln!(io::stdout(), "{told}")?;
             }
-            late(rank, &boundary.receive(&mut store.stage(0), Scope::Any))?;
+            if beside {
+                late(rank, &boundary.receive(&mut store.stage(0), Scope::Any), spreads, true)?;
+            }
         } else {
             done?;
         }
@@ -61,23 +67,33 @@ fn stall<T: Transport>(world: Communicator, transport: T, values: u32) -> Checke
     world.gather(&[0])?;
     // Only between exchanges, and this one is not over.
     match boundary.close() {
-        Err(BoundaryError::StillOpen(_)) if waits => Ok(()),
-        Err(BoundaryError::Vote(VoteError::Open { .. })) if !waits => Ok(()),
+        Err(BoundaryError::StillOpen(_)) if open => Ok(()),
+        Err(BoundaryError::Vote(VoteError::Open { .. })) if !open => Ok(()),
         other => Err(format!("closed in the middle of an exchange: {other:?}").into()),
     }
 }
 
-/// The error of a rank that has waited: it names the rank, the blocks and the field that are missing.
-fn late<V: std::fmt::Debug>(rank: u32, done: &Result<V, BoundaryError>) -> Result<String, Box<dyn Error>> {
+/// The error of a rank that has waited: it names the rank, the blocks and the field that are missing. `spreads`: and perhaps
+/// ranks that wait themselves; `beside`: this one waits for the one that stalls.
+fn late<V: std::fmt::Debug>(
+    rank: u32,
+    done: &Result<V, BoundaryError>,
+    spreads: bool,
+    beside: bool,
+) -> Result<String, Box<dyn Error>> {
     let Err(BoundaryError::Late(late @ Late { missing, .. })) = done else {
         return Err(format!("not late: {done:?}").into());
     };
-    let right = missing.iter().all(|missing| {
-        missing.rank == STALLED && (missing.key.sender, missing.key.receiver, missing.key.field) == (STALLED, rank, 0)
-    });
+    let named = |by: u32| format!("rank {by}: block {by} to block {rank}, field 0");
     let text = late.to_string();
-    let named = text.contains(&format!("rank {STALLED}: block {STALLED} to block {rank}, field 0"));
-    if right && named { Ok(text) } else { Err(format!("names something else: {late:?}").into()) }
+    let right = missing.iter().all(|missing| {
+        let key = missing.key;
+        (key.sender, key.receiver, key.field) == (missing.rank, rank, 0)
+            && (spreads || missing.rank == STALLED)
+            && text.contains(&named(missing.rank))
+    });
+    let stalled = text.contains(&named(STALLED));
+    if right && stalled == beside { Ok(text) } else { Err(format!("names something else: {late:?}").into()) }
 }
 
 /// What all ranks do after that, over new ends.
@@ -101,10 +117,10 @@ fn run(world: Communicator) -> Checked {
     let words = if name == "rma" { MpiRma::words(world.size(), message) } else { 1 };
     let window = Window::allocate(&world, words)?;
     let both = |nth: u32| match (name.as_str(), nth) {
-        ("slot", 0) => stall(world, MpiSlot::new(world, PATIENT)?, values),
-        ("rma", 0) => stall(world, MpiRma::new(world, &window, PATIENT)?, values),
-        ("early", 0) => stall(world, MpiStrips::early(world, PATIENT)?, values),
-        ("probe", 0) => stall(world, MpiStrips::probing(world, PATIENT)?, values),
+        ("slot", 0) => stall(world, MpiSlot::new(world, PATIENT)?, values, false),
+        ("rma", 0) => stall(world, MpiRma::new(world, &window, PATIENT)?, values, true),
+        ("early", 0) => stall(world, MpiStrips::early(world, PATIENT)?, values, false),
+        ("probe", 0) => stall(world, MpiStrips::probing(world, PATIENT)?, values, false),
         ("slot", _) => again(world, MpiSlot::new(world, PATIENT)?, values),
         ("rma", _) => again(world, MpiRma::new(world, &window, PATIENT)?, values),
         ("early", _) => again(world, MpiStrips::early(world, PATIENT)?, values),

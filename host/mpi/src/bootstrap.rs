@@ -1,8 +1,8 @@
 //! A job from a communicator: who is where, an agent on each node, one secret.
 //!
-//! The processes of a node find each other by `MPI_Comm_split_type`, or are a part of those; the first of them starts the node's agent. What a
-//! configuration file would say is told by messages: each node's address and ports, and the secret of the job, which is
-//! as safe as MPI's own messages are.
+//! The processes of a node find each other by `MPI_Comm_split_type`, or are a part of those; the first of them starts
+//! the node's agent. What a configuration file would say is told by messages: each node's address and ports, and the
+//! secret of the job, which is as safe as MPI's own messages are.
 
 use std::ffi::OsStr;
 use std::fmt;

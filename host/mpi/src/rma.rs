@@ -10,6 +10,9 @@
 //! areas     for each rank: its slots, then as many for what this rank has for it and did not fit there
 //! ```
 //!
+//! What was put has no length of its own that could be compared with what the head says; the sender waits until all of a message
+//! has arrived, and then puts the word.
+//!
 //! *Cost*: two puts and two flushes a message, a load a look; a copy more than within a machine. Publishing waits until
 //! the network has delivered, and so does fetching: some libraries need the other rank to call MPI for that.
 

@@ -10,9 +10,9 @@
 //! tag 2 (channel + 4) + slot  a strip, by its place in the plan
 //! ```
 //!
-//! Each strip that leaves or comes is a [`Channel`](umbra_core::boundary::Channel), one for each slot, which counts bytes. So what the table of states
-//! forbids is refused, with the key of the channel: a message that is not as long as its strip, a second one while the
-//! first is under way.
+//! Each strip that leaves or comes is a [`Channel`](umbra_core::boundary::Channel), one for each slot, which counts
+//! bytes. So what the table of states forbids is refused, with the key of the channel: a message that is not as long as
+//! its strip, a second one while the first is under way.
 //!
 //! *Cost*: a message and at least one test for each channel.
 
