@@ -1,4 +1,4 @@
-//! Messages of another size than the plan says, over each transport, under `mpirun`.
+//! Messages of another size than the plan says, over each transport, by `mpirun`.
 //!
 //! They are refused, with the rank that has sent them, and where each strip has a message also with its channel.
 //! A message that is put into a window has no size of its own, so `MpiRma` is not here.
