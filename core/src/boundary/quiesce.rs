@@ -9,6 +9,7 @@
 //! assert_eq!(agree(&[Some(vote), None]), Err(VoteError::Missing { rank: 1 }));
 //! let busy = Vote { open: 3, ..vote };
 //! assert_eq!(agree(&[Some(vote), Some(busy)]), Err(VoteError::Open { rank: 1, channels: 3 }));
+//! assert_eq!(agree(&[Some(busy), None]), Err(VoteError::Missing { rank: 1 }), "which may be what the other waits for");
 //! assert_eq!(agree(&[Some(vote), Some(Vote::REFUSAL)]), Err(VoteError::Refuses { rank: 1 }));
 //! ```
 //!
@@ -86,17 +87,22 @@ impl fmt::Display for VoteError {
 }
 impl core::error::Error for VoteError {}
 
-/// The next epoch, if all ranks say that they are between the same two exchanges.
+/// The next epoch, if all ranks say that they are between the same two exchanges. A rank that refuses is named first, then one that
+/// is missing, for others may be open because of it.
 ///
 /// # Errors
 /// [`VoteError`], the same on every rank that has the same votes.
 pub fn agree(votes: &[Option<Vote>]) -> Result<u32, VoteError> {
     let mut first = None;
-    for (rank, vote) in (0..).zip(votes) {
-        let vote = vote.ok_or(VoteError::Missing { rank })?;
-        if vote.open == Vote::REFUSAL.open {
-            return Err(VoteError::Refuses { rank });
-        }
+    // Who has refused has said why; who is open may be so because a rank is missing.
+    let of = |vote: fn(&Option<Vote>) -> bool| (0..).zip(votes).find_map(|(rank, said)| vote(said).then_some(rank));
+    if let Some(rank) = of(|vote| vote.is_some_and(|vote| vote.open == Vote::REFUSAL.open)) {
+        return Err(VoteError::Refuses { rank });
+    }
+    if let Some(rank) = of(Option::is_none) {
+        return Err(VoteError::Missing { rank });
+    }
+    for (rank, vote) in (0..).zip(votes.iter().flatten().copied()) {
         if vote.open > 0 {
             return Err(VoteError::Open { rank, channels: vote.open });
         }
