@@ -24,6 +24,7 @@
 mod error;
 mod files;
 mod kinds;
+mod pages;
 mod past;
 mod placed;
 
@@ -51,8 +52,8 @@ pub enum Mapping {
 /// Whose the memory is.
 #[derive(Debug)]
 enum Backing {
-    /// That of a file.
-    File(OwnedFd),
+    /// That of a file, from this byte on.
+    File(OwnedFd, u64),
     /// That of this process alone.
     Own,
     /// That of somebody who lent it for ever.
@@ -134,7 +135,7 @@ impl Segment {
         };
         let base = placed::map(fd.as_fd(), offset as u64, len, protection)
             .map_err(|errno| SegmentError::Map { len, errno })?;
-        Ok(Segment { backing: Backing::File(fd), base, len, mapping })
+        Ok(Segment { backing: Backing::File(fd, offset as u64), base, len, mapping })
     }
 
     /// From now on nobody can map the segment for writing or write to its file, except through mappings
@@ -158,7 +159,7 @@ impl Segment {
 
     fn file(&self) -> Result<BorrowedFd<'_>, SegmentError> {
         match &self.backing {
-            Backing::File(fd) => Ok(fd.as_fd()),
+            Backing::File(fd, _) => Ok(fd.as_fd()),
             Backing::Own | Backing::Lent => Err(SegmentError::Private),
         }
     }
