@@ -7,11 +7,13 @@ mod random;
 mod world;
 
 use proptest::prelude::*;
-use umbra_core::boundary::{Arrival, Config, ExchangeError, HEAD, Head, HeadError, Refused, agree, bitmap_bytes};
+use umbra_core::boundary::{
+    Arrival, BuildError, Config, ExchangeError, HEAD, Head, HeadError, Refused, agree, bitmap_bytes,
+};
 use umbra_core::time::Time;
 
 use random::Random;
-use world::{CONFIG, World, entries, machine};
+use world::{CONFIG, World, entries, machine, try_machine};
 
 #[test]
 fn s10_every_exchange_arrives_as_it_was_sent_in_any_order_of_events() {
@@ -138,6 +140,33 @@ fn s38_a_burst_overflows_once_and_the_next_slot_is_larger() {
 }
 
 #[test]
+fn s38_a_slot_stays_within_its_bound_whatever_comes() {
+    const LARGEST: u32 = 512;
+    let mut world = World::new(2, 9, 100, Config { largest: LARGEST, ..CONFIG });
+    for exchanges in 1..=40 {
+        assert!(world.run(exchanges));
+        for rank in &world.ranks {
+            let peer = &rank.machine.peers()[0];
+            assert!(peer.slot_bytes() <= LARGEST && peer.dense_bytes() > LARGEST, "{peer:?}");
+        }
+    }
+    for rank in &world.ranks {
+        let (counts, peer) = (rank.machine.counts(), &rank.machine.peers()[0]);
+        assert_eq!((counts.overflows, peer.slot_bytes()), (40, LARGEST), "each message was larger");
+    }
+}
+
+#[test]
+fn bounds_of_a_slot_that_no_message_could_keep_are_refused() {
+    let all = entries(2, 9);
+    let built = |smallest, largest| try_machine(0, 2, &all, Config { smallest, largest, ..CONFIG }).map(drop);
+    assert_eq!(built(129, 128), Err(BuildError::Bounds { smallest: 129, largest: 128 }));
+    let Err(BuildError::Head { rank: 1, head, largest: 64 }) = built(0, 64) else { panic!("{:?}", built(0, 64)) };
+    assert!(head > 64 && built(0, head as u32).is_ok(), "{head}");
+    assert_eq!(built(0, head as u32 - 1), Err(BuildError::Head { rank: 1, head, largest: head as u32 - 1 }));
+}
+
+#[test]
 fn s37_heads_are_as_small_as_their_plans_allow() {
     let mut world = World::new(2, 21, 50, CONFIG);
     assert!(world.run(50));
@@ -220,8 +249,9 @@ proptest! {
     }
 
     #[test]
-    fn s10_random_worlds_deliver(seed in 1000u64..1_000_000, ranks in 2usize..6, live in 0u64..=100, smallest in 0u32..2000) {
-        let mut world = World::new(ranks, seed, live, Config { smallest, ..CONFIG });
+    fn s10_random_worlds_deliver(seed in 1000u64..1_000_000, ranks in 2usize..6, live in 0u64..=100, smallest in 0u32..2000, more in 500u32..3000) {
+        let largest = smallest + more;
+        let mut world = World::new(ranks, seed, live, Config { smallest, largest, ..CONFIG });
         prop_assert!(world.run(8));
     }
 }

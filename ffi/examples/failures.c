@@ -463,18 +463,31 @@ static void *differ(void *user)
     struct ring *ring = user;
     struct umbra_mesh mesh = mesh_of(ring, BLOCKS);
     struct umbra_boundary_options options;
+    struct umbra_boundary_statistics figures;
     struct umbra_arrays arrays;
     umbra_boundary boundary;
     int ready = 7;
     memset(&options, 0, sizeof options);
     options.size = sizeof options;
     options.timeout_ms = PATIENCE_MS;
+    /* The head of a message, with the place of its bits: no value fits. */
+    options.largest_slot = 72;
     memset(&arrays, 0, sizeof arrays);
     arrays.size = sizeof arrays;
     arrays.values = values;
     arrays.context = ring;
     must(umbra_boundary_build(ring->fabric, ring->rank, &mesh, &options, &boundary));
     must(umbra_boundary_exchange(boundary, &arrays));
+    memset(&figures, 0x77, sizeof figures);
+    figures.size = sizeof figures;
+    must(umbra_boundary_statistics(boundary, &figures));
+    CHECK(figures.overflows == 1 && figures.receive_bytes == 2 * 72 && figures.dense_receive_bytes > 2 * 72);
+    CHECK(figures.held_receive_bytes >= figures.receive_bytes && figures.held_send_bytes > 0);
+    /* As the first version had it. */
+    memset(&figures, 0x77, sizeof figures);
+    figures.size = offsetof(struct umbra_boundary_statistics, held_receive_bytes);
+    must(umbra_boundary_statistics(boundary, &figures));
+    CHECK(figures.overflows == 1 && figures.held_receive_bytes == 0x7777777777777777);
     ring->shift = ring->rank;
     CHECK(umbra_boundary_remesh(boundary, &mesh) == -UMBRA_EDESTROYED);
     CHECK(umbra_boundary_exchange(boundary, &arrays) == -UMBRA_EDESTROYED);
@@ -487,6 +500,22 @@ static void *differ(void *user)
     return NULL;
 }
 
+/* Slots that are to be larger than they may be, and slots that hold no head. */
+static void *bounds(void *user)
+{
+    struct ring *ring = user;
+    struct umbra_mesh mesh = mesh_of(ring, BLOCKS);
+    struct umbra_boundary_options options;
+    umbra_boundary boundary;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.timeout_ms = PATIENCE_MS;
+    options.smallest_slot = ring->shift ? 0 : 129;
+    options.largest_slot = ring->shift ? 63 : 128;
+    CHECK(umbra_boundary_build(ring->fabric, ring->rank, &mesh, &options, &boundary) == -UMBRA_EINVAL);
+    return NULL;
+}
+
 static void meshes(void)
 {
     static struct ring rings[2];
@@ -494,21 +523,24 @@ static void meshes(void)
     struct umbra_mesh mesh;
     umbra_fabric fabric;
     pthread_t threads[2];
-    uint32_t rank;
+    uint32_t rank, each;
     doing = "meshes that differ";
     for (rank = 0; rank < 2; rank++) {
         rings[rank].rank = rank;
         rings[rank].ranks = 2;
     }
     mesh = mesh_of(&rings[0], BLOCKS);
-    must(umbra_fabric_create(&mesh, &field, 1, &fabric));
-    for (rank = 0; rank < 2; rank++) {
-        rings[rank].fabric = fabric;
-        CHECK(pthread_create(&threads[rank], NULL, differ, &rings[rank]) == 0);
+    for (each = 0; each < 3; each++) {
+        must(umbra_fabric_create(&mesh, &field, 1, &fabric));
+        for (rank = 0; rank < 2; rank++) {
+            rings[rank].fabric = fabric;
+            rings[rank].shift = each == 1;
+            CHECK(pthread_create(&threads[rank], NULL, each < 2 ? bounds : differ, &rings[rank]) == 0);
+        }
+        for (rank = 0; rank < 2; rank++)
+            CHECK(pthread_join(threads[rank], NULL) == 0);
+        must(umbra_fabric_release(fabric));
     }
-    for (rank = 0; rank < 2; rank++)
-        CHECK(pthread_join(threads[rank], NULL) == 0);
-    must(umbra_fabric_release(fabric));
 }
 
 int main(void)

@@ -1125,6 +1125,8 @@ struct umbra_boundary_options {
     uint64_t timeout_ms;            /* of an exchange and of each wait for all ranks; 0: 300 000; UMBRA_FOREVER */
     uint32_t smallest_slot;         /* bytes of a slot to begin with, and at least; 0: 1024 */
     uint32_t reversed;              /* not 0: the last peer and the last channel first; the outcome is the same */
+    uint64_t largest_slot;          /* bytes of a slot at most, of which more is fetched; 0: as many as a message has. Not below
+                                     * smallest_slot, and 64 and a bit for each channel */
 };
 
 struct umbra_boundary_statistics {
@@ -1139,6 +1141,8 @@ struct umbra_boundary_statistics {
     uint64_t refused;               /* messages that were damaged, repeated, or of another plan or epoch */
     uint64_t receive_bytes;         /* of slots that peers may fill now */
     uint64_t dense_receive_bytes;   /* the same if every slot held everything */
+    uint64_t held_receive_bytes;    /* of memory that is held for slots now, in whole pages */
+    uint64_t held_send_bytes;       /* the same, for what did not fit into slots of others */
 };
 
 /* Makes the memory through which all ranks of a mesh exchange these fields. Each rank is built on it once. */

@@ -1,6 +1,7 @@
 //! `umbra_fabric_*`, `umbra_boundary_*`: ghost cells of the program's own arrays.
 
 use std::ffi::c_int;
+use std::mem::offset_of;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ pub struct Options {
     timeout_ms: u64,
     smallest_slot: u32,
     reversed: u32,
+    largest_slot: u64,
 }
 
 /// `struct umbra_boundary_statistics`.
@@ -41,6 +43,8 @@ pub struct Figures {
     refused: u64,
     receive_bytes: u64,
     dense_receive_bytes: u64,
+    held_receive_bytes: u64,
+    held_send_bytes: u64,
 }
 
 fn extent(mesh: Mesh, fields: &[Field]) -> Extent {
@@ -150,15 +154,23 @@ pub unsafe extern "C" fn umbra_boundary_build(
     enter(|| {
         takes(boundary)?;
         // SAFETY: the caller's promise about the options; zeros are valid ones.
-        let options = unsafe { sized(options, size_of::<Options>()) }?;
+        let options = unsafe { sized(options, offset_of!(Options, largest_slot)) }?;
         let usual = Settings::default();
+        let largest_slot = match u32::try_from(options.largest_slot) {
+            Ok(0) | Err(_) => usual.largest_slot,
+            Ok(bytes) => bytes,
+        };
         let settings = Settings {
             deadline: match options.timeout_ms {
                 0 => usual.deadline,
                 u64::MAX => None,
                 wait => Some(Duration::from_millis(wait)),
             },
-            smallest_slot: if options.smallest_slot == 0 { usual.smallest_slot } else { options.smallest_slot },
+            smallest_slot: match options.smallest_slot {
+                0 => usual.smallest_slot.min(largest_slot),
+                bytes => bytes,
+            },
+            largest_slot,
             reversed: options.reversed != 0,
             timed: false,
         };
@@ -333,6 +345,7 @@ pub unsafe extern "C" fn umbra_boundary_statistics(boundary: u64, statistics: *m
             bounded.with(|inner| {
                 let counts = inner.boundary.counts();
                 let (receive_bytes, dense_receive_bytes) = inner.boundary.receive_bytes();
+                let held = inner.boundary.held().unwrap_or_default();
                 Ok(Figures {
                     size: size_of::<Figures>(),
                     messages: counts.messages,
@@ -345,11 +358,13 @@ pub unsafe extern "C" fn umbra_boundary_statistics(boundary: u64, statistics: *m
                     refused: counts.old + counts.duplicates + counts.refused,
                     receive_bytes,
                     dense_receive_bytes,
+                    held_receive_bytes: held.receive,
+                    held_send_bytes: held.send,
                 })
             })
         })?;
         // SAFETY: the caller's promise.
-        unsafe { store_sized(statistics, &figures, size_of::<Figures>()) }
+        unsafe { store_sized(statistics, &figures, offset_of!(Figures, held_receive_bytes)) }
     })
 }
 

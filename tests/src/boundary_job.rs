@@ -8,8 +8,13 @@ use umbra::boundary::{Boundary, BoundaryError, Extent, Fabric, Field, Mesh, Sett
 use umbra_core::boundary::{Shape, Sparse};
 
 /// What ranks of tests wait for each other, and small slots, so that much overflows.
-pub const SETTINGS: Settings =
-    Settings { deadline: Some(Duration::from_secs(60)), smallest_slot: 256, reversed: false, timed: false };
+pub const SETTINGS: Settings = Settings {
+    deadline: Some(Duration::from_secs(60)),
+    smallest_slot: 256,
+    largest_slot: u32::MAX,
+    reversed: false,
+    timed: false,
+};
 
 /// A sparse field with these thresholds and this default.
 ///
@@ -50,6 +55,20 @@ pub fn job<M: Mesh + Sync, R: Send>(
     stages: usize,
     body: impl Fn(u32, Result<Boundary<Fabric>, BoundaryError>, Store) -> R + Sync,
 ) -> Vec<R> {
+    job_with(SETTINGS, meshes, fields, stages, body)
+}
+
+/// The same with other settings.
+///
+/// # Panics
+/// As [`job`].
+pub fn job_with<M: Mesh + Sync, R: Send>(
+    settings: Settings,
+    meshes: &[M],
+    fields: &[Field],
+    stages: usize,
+    body: impl Fn(u32, Result<Boundary<Fabric>, BoundaryError>, Store) -> R + Sync,
+) -> Vec<R> {
     let ranks = meshes.len() as u32;
     let message = meshes.iter().map(|mesh| largest_message(mesh, fields, ranks)).max().expect("a rank");
     let extent = Extent { ranks, slots: 2, message };
@@ -62,7 +81,7 @@ pub fn job<M: Mesh + Sync, R: Send>(
                 scope.spawn(move || {
                     let fabric = Fabric::attach(segment, extent, rank).expect("a segment of this extent");
                     let store = Store::new(mesh.blocks(), mesh.shape().len(), fields, stages);
-                    body(rank, Boundary::build(mesh, fields, fabric, SETTINGS), store)
+                    body(rank, Boundary::build(mesh, fields, fabric, settings), store)
                 })
             })
             .collect();

@@ -68,7 +68,25 @@ fn the_reference_case_needs_a_fraction_of_what_a_dense_run_needs() {
     };
     let fields = part(&object, "field_bytes");
     assert!(fields("peak") <= 0.0625 * fields("dense"), "{object}");
-    assert!(part(&object, "comm_bytes")("peak") <= 0.3 * figure(&object, "dense_comm_bytes"), "{object}");
+    let slots = part(&object, "comm_bytes");
+    for what in ["peak", "held"] {
+        assert!(slots(what) > 0.0 && slots(what) <= 0.3 * figure(&object, "dense_comm_bytes"), "{what}: {object}");
+    }
+}
+
+#[test]
+fn s39_slots_that_cannot_grow_stay_as_they_are_and_all_bits_arrive() {
+    let (slots, attended) = (["--largest-slot", "256"], attended());
+    for way in [&["-n", "4", "--threads"][..], &["-n", "3"], &attended] {
+        let object = good(&[&SMALL[..], &["--dense", "--problem", "smooth"], &slots, way].concat());
+        assert_eq!(figure(&object, "overflow_msgs"), figure(&object, "wire_msgs"), "each is larger: {object}");
+        let (_, rest) = object.split_once("\"comm_bytes\":{").unwrap();
+        let ranks = figure(&object, "ranks");
+        assert!(figure(rest, "peak") <= ranks * (ranks - 1.0) * 2.0 * 256.0, "{object}");
+    }
+    let output = run(&[&SMALL[..], &["--largest-slot", "63"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("slots of 63 bytes at most do not hold the head of a message of rank "), "{said}");
 }
 
 #[test]

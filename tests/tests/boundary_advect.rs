@@ -134,6 +134,9 @@ fn a_sparse_run_has_only_the_blocks_that_a_blob_meets() {
     for rank in &outcome.ranks {
         let [_, peak, all] = rank.slot_bytes;
         assert!(peak * 100 <= all * 30, "slots of {peak} bytes, {all} if they held everything");
+        // Whole pages, and what others have not given back yet.
+        let [held, _] = rank.held_bytes;
+        assert!(held > 0 && held * 100 <= all * 30, "{held} bytes are held for slots, {all} if they held everything");
     }
 }
 

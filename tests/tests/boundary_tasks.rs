@@ -6,11 +6,11 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use umbra::boundary::{
-    Boundary, BoundaryError, Edge, Extent, Fabric, Field, Fields, Grid, Mesh, NoMemory, Scope, Settings, Stage, Store,
-    Transport, Tree, fill_edges, largest_message,
+    Boundary, BoundaryError, Edge, Extent, Fabric, Field, Fields, Grid, Held, Late, Mesh, NoMemory, Scope, Settings,
+    Stage, Store, Transport, Tree, fill_edges, largest_message,
 };
-use umbra_core::boundary::{Element, Message, Shape};
-use umbra_tests::boundary_job::{SETTINGS, along, job, same, shape, sparse};
+use umbra_core::boundary::{BuildError, Element, Message, Shape, VoteError};
+use umbra_tests::boundary_job::{SETTINGS, along, job, job_with, same, shape, sparse};
 
 /// A number that is different for every cell of the whole mesh, field and component; `cell` may lie around the edge.
 fn value(mesh: &Grid, block: u32, field: u16, component: usize, cell: [i64; 3]) -> f64 {
@@ -529,40 +529,58 @@ fn s33_another_order_of_fields_is_an_error_that_names_the_first_channel() {
     }
 }
 
-#[test]
-fn s41_a_rank_that_stops_is_named_with_its_channels_within_the_deadline() {
-    let mesh = Grid::new(shape(2, 4, 2), [3, 1, 1], [false; 3], 3);
-    let settings = Settings { deadline: Some(Duration::from_secs(3)), ..SETTINGS };
-    let extent = Extent { ranks: 3, slots: 2, message: largest_message(&mesh, &[Field::DENSE], 3) };
-    let segment = Arc::new(Fabric::segment(extent).unwrap());
-    let built = Barrier::new(3);
-    std::thread::scope(|scope| {
-        for rank in 0..3 {
-            let (segment, mesh, built) = (segment.clone(), &mesh, &built);
-            scope.spawn(move || {
-                let fabric = Fabric::attach(segment, extent, rank).unwrap();
-                let mut boundary = Boundary::build(mesh, &[Field::DENSE], fabric, settings).unwrap();
-                let mut store = Store::new(3, mesh.shape().len(), &[Field::DENSE], 1);
-                store.allocate(rank, 0).unwrap();
-                built.wait();
-                if rank == 2 {
-                    return;
-                }
-                let begun = Instant::now();
-                let outcome = boundary.exchange(&mut store.stage(0));
-                if rank == 0 {
-                    // Its only neighbour is alive.
-                    assert_eq!(outcome, Ok(()));
-                    let error = boundary.remesh(mesh).unwrap_err();
-                    assert!(error.to_string().contains("rank"), "{error}");
-                    return;
-                }
-                let Err(BoundaryError::Late(late)) = outcome else { panic!("{outcome:?}") };
-                assert_eq!((late.count, late.missing[0].rank, late.missing[0].key.sender), (1, 2, 2));
-                assert!(begun.elapsed() < Duration::from_secs(30));
-            });
+/// A ring of four ranks, the last of which is built and does nothing; how long its peers take to notice, and all to agree.
+fn without_the_last_rank(deadline: Duration) -> [Duration; 2] {
+    let mesh = Grid::new(shape(2, 4, 2), [4, 1, 1], [true, false, false], 4);
+    let settings = Settings { deadline: Some(deadline), ..SETTINGS };
+    let (built, at_the_end) = (Barrier::new(4), Barrier::new(3));
+    let slowest = Mutex::new([Duration::ZERO; 2]);
+    job_with(settings, &same(&mesh, 4), &[Field::DENSE], 1, |rank, boundary, mut store| {
+        let mut boundary = boundary.unwrap();
+        store.allocate(rank, 0).unwrap();
+        built.wait();
+        if rank == 3 {
+            return;
         }
+        let is_missing = |late: &Late| {
+            let named = late.missing.iter().all(|missing| {
+                (missing.rank, missing.key.sender, missing.key.receiver, missing.key.field) == (3, 3, rank, 0)
+            });
+            late.count == 1 && late.missing.len() == 1 && named
+        };
+        let mut begun = Instant::now();
+        let outcome = boundary.exchange(&mut store.stage(0));
+        let noticed = begun.elapsed();
+        match &outcome {
+            // Its neighbours are alive.
+            Ok(()) => assert_eq!(rank, 1),
+            Err(BoundaryError::Late(late)) => {
+                assert!(rank != 1 && noticed >= deadline && is_missing(late), "rank {rank}: {late:?}");
+                let named = format!("rank 3: block 3 to block {rank}, field 0, element (");
+                assert!(late.to_string().contains(&named), "{late}");
+            }
+            Err(error) => panic!("rank {rank}: {error:?}"),
+        }
+        at_the_end.wait();
+        begun = Instant::now();
+        // The same rank is at fault for all, also for who has exchanged nothing with it.
+        match boundary.remesh(&mesh).unwrap_err() {
+            BoundaryError::Vote(VoteError::Missing { rank: missing }) => assert_eq!((rank, missing), (1, 3)),
+            BoundaryError::StillOpen(late) => assert!(rank != 1 && is_missing(&late), "rank {rank}: {late:?}"),
+            error => panic!("rank {rank}: {error:?}"),
+        }
+        let mut slowest = slowest.lock().unwrap();
+        *slowest = [slowest[0].max(noticed), slowest[1].max(begun.elapsed())];
     });
+    slowest.into_inner().unwrap()
+}
+
+#[test]
+fn s41_a_rank_that_stops_is_named_by_all_within_a_second_after_the_deadline() {
+    let deadline = Duration::from_secs(2);
+    // What is asked of the exchange, not of a machine that does something else meanwhile.
+    let in_time = |_| without_the_last_rank(deadline).iter().all(|&took| took <= deadline + Duration::from_secs(1));
+    assert!((0..5).any(in_time), "five times some rank was told later");
 }
 
 #[test]
@@ -789,32 +807,131 @@ fn s45_bytes_of_a_peer_that_are_no_message_are_counted_and_the_true_one_still_co
     });
 }
 
+/// Bytes of a slot that cannot grow: a page, so that what is held is known as exactly as what is announced.
+const FIXED: u32 = 4096;
+
 #[test]
-fn s39_two_ranks_that_both_send_a_hundred_times_what_they_can_receive_do_not_wait_in_a_circle() {
-    let mesh = Grid::new(shape(2, 16, 2), [2, 1, 1], [true; 3], 2);
-    let fields = [sparse(1e-3, 1e-4, 0.0); 20];
+fn s39_messages_of_a_hundred_slots_each_way_fill_all_slots_and_memory_stays_as_it_was() {
+    const FIELDS: u16 = 360;
+    let mesh = Grid::new(shape(2, 32, 2), [2, 1, 1], [true; 3], 2);
+    let fields = [sparse(1e-3, 1e-4, 0.0); FIELDS as usize];
+    let settings = Settings { smallest_slot: FIXED, largest_slot: FIXED, ..SETTINGS };
     let together = Barrier::new(2);
-    job(&same(&mesh, 2), &fields, 2, |rank, boundary, mut store| {
+    let ahead = |turn: u32| f64::from(turn) * 1e8;
+    let refill = |store: &mut Store, rank, turn| {
+        for field in 0..FIELDS {
+            fill(&mesh, store, rank, field, 1);
+            store.stage(0).values_mut(rank, field).unwrap().iter_mut().for_each(|value| *value += ahead(turn));
+        }
+    };
+    job_with(settings, &same(&mesh, 2), &fields, 1, |rank, boundary, mut store| {
         let mut boundary = boundary.unwrap();
-        let (mut room, dense) = (0, boundary.receive_bytes().1);
-        (0..20).for_each(|field| fill(&mesh, &mut store, rank, field, 1));
-        for _ in 0..300 {
-            room = room.max(boundary.receive_bytes().0);
-            together.wait();
-            // Both have sent before either receives; nothing of that waits for the other.
+        let slots = 2 * u64::from(FIXED);
+        let send = |boundary: &mut Boundary<Fabric>, store: &mut Store, turn| {
+            refill(store, rank, turn);
             assert!(boundary.send(&store.stage(0), Scope::Any).unwrap().is_ready());
+        };
+        let finish = |boundary: &mut Boundary<Fabric>, store: &mut Store, turn| {
+            boundary.wait(&mut store.stage(0), Scope::Any).unwrap();
+            boundary.set(&mut store.stage(0), Scope::Any).unwrap();
+            for field in 0..FIELDS {
+                let values = store.values(rank, field, 0).unwrap();
+                for (at, cell) in cells(mesh.shape()) {
+                    assert_eq!(values[at], value(&mesh, rank, field, 0, cell) + ahead(turn), "field {field}, {cell:?}");
+                }
+            }
+        };
+        for round in 0..4 {
+            let (leads, turn) = (round % 2 == rank, 2 * round);
+            // Both have sent before either receives; nothing of that waits for the other.
             together.wait();
-            let view = &mut store.stage(0);
-            boundary.wait(view, Scope::Any).unwrap();
-            boundary.set(view, Scope::Any).unwrap();
+            send(&mut boundary, &mut store, turn);
+            together.wait();
+            if leads {
+                // Who has received may send the next, into the last slot. Then it has no credit left, and must wait.
+                finish(&mut boundary, &mut store, turn);
+                send(&mut boundary, &mut store, turn + 1);
+                for _ in 0..10 {
+                    assert!(boundary.receive(&mut store.stage(0), Scope::Any).unwrap().is_pending());
+                }
+            }
+            together.wait();
+            // Here of the one all slots are full, and of the other none is any more.
+            assert_eq!((boundary.receive_bytes().0, boundary.held().unwrap().receive), (slots, slots));
+            together.wait();
+            if !leads {
+                finish(&mut boundary, &mut store, turn);
+                send(&mut boundary, &mut store, turn + 1);
+            }
+            finish(&mut boundary, &mut store, turn + 1);
+            assert_eq!((boundary.receive_bytes().0, boundary.held().unwrap().receive), (slots, slots));
         }
         let counts = boundary.counts();
-        assert!(room <= dense, "{room} bytes to receive into, a dense exchange takes {dense}");
-        assert!(counts.payload_bytes > 100 * room && counts.overflows > 0, "{counts:?}, {room}");
-        for (at, cell) in cells(mesh.shape()) {
-            assert_eq!(store.values(rank, 19, 0).unwrap()[at], value(&mesh, rank, 19, 0, cell));
-        }
+        assert_eq!((counts.messages, counts.overflows), (8, 8), "{counts:?}");
+        assert!(counts.payload_bytes >= 8 * 100 * u64::from(FIXED), "{counts:?}");
+        assert!(boundary.held().unwrap().send >= 100 * u64::from(FIXED), "the rest stays with its sender");
     });
+}
+
+#[test]
+fn s38_what_a_burst_took_is_given_back() {
+    const FIELDS: u16 = 100;
+    let mesh = Grid::new(shape(2, 32, 2), [2, 1, 1], [true; 3], 2);
+    let fields = [sparse(1e-3, 1e-4, 0.0); FIELDS as usize];
+    job(&same(&mesh, 2), &fields, 1, |rank, boundary, mut store| {
+        let mut boundary = boundary.unwrap();
+        let burst = |boundary: &mut Boundary<Fabric>, store: &mut Store| {
+            for _ in 0..3 {
+                (0..FIELDS).for_each(|field| fill(&mesh, store, rank, field, 1));
+                boundary.exchange(&mut store.stage(0)).unwrap();
+                for (at, cell) in cells(mesh.shape()) {
+                    assert_eq!(store.values(rank, 99, 0).unwrap()[at], value(&mesh, rank, 99, 0, cell));
+                }
+            }
+            let held = boundary.held().unwrap();
+            assert!(held.receive > 150_000 && held.send > 100_000, "{held:?}");
+            let announced = boundary.receive_bytes().0;
+            assert!(held.receive < announced + 2 * 4096, "{held:?} of {announced}");
+        };
+        let clear = |store: &mut Store| {
+            (0..FIELDS).for_each(|field| store.stage(0).values_mut(rank, field).unwrap().fill(0.0));
+        };
+        boundary.exchange(&mut store.stage(0)).unwrap();
+        let before = boundary.held().unwrap().receive;
+        assert!(before > 0 && before <= 2 * 4096, "{before}");
+        burst(&mut boundary, &mut store);
+        clear(&mut store);
+        for _ in 0..400 {
+            boundary.exchange(&mut store.stage(0)).unwrap();
+            let (held, announced) = (boundary.held().unwrap(), boundary.receive_bytes().0);
+            assert!(held.receive < announced + 2 * 4096, "{held:?} of {announced}");
+        }
+        assert_eq!(boundary.held(), Some(Held { receive: before, send: 0 }));
+        // A change of the mesh begins with small slots.
+        burst(&mut boundary, &mut store);
+        clear(&mut store);
+        boundary.remesh(&mesh).unwrap();
+        assert_eq!(boundary.held().unwrap().receive, before);
+        burst(&mut boundary, &mut store);
+    });
+}
+
+#[test]
+fn slots_that_no_message_could_keep_are_refused() {
+    let mesh = Grid::new(shape(2, 4, 2), [2, 1, 1], [true; 3], 2);
+    for (smallest_slot, largest_slot) in [(129, 128), (0, 64)] {
+        let settings = Settings { smallest_slot, largest_slot, ..SETTINGS };
+        job_with(settings, &same(&mesh, 2), &[sparse(0.5, 0.5, 0.0)], 1, |rank, boundary, _| {
+            let error = boundary.map(drop).unwrap_err();
+            let BoundaryError::Build(why) = error else { panic!("{error:?}") };
+            let (peer, head) = (1 - rank, 72);
+            let expected = match smallest_slot {
+                0 => BuildError::Head { rank: peer, head, largest: 64 },
+                smallest => BuildError::Bounds { smallest, largest: 128 },
+            };
+            assert_eq!(why, expected);
+        });
+    }
 }
 
 /// Processor time of this thread.

@@ -44,6 +44,8 @@ pub struct Config {
     /// Bytes of a slot at least; that is what it begins with. A peer is taken to have chosen the same until it says otherwise:
     /// [`on_wish`](Exchange::on_wish).
     pub smallest: u32,
+    /// Bytes of a slot at most, whatever comes; more of a message is fetched. A message is never larger than `u32::MAX`.
+    pub largest: u32,
     /// How long an exchange may take; `None`: for ever.
     pub deadline: Option<Lapse>,
 }
@@ -150,9 +152,17 @@ where
         if config.slots < 2 || !config.slots.is_power_of_two() {
             return Err(BuildError::Slots { slots: config.slots });
         }
+        let Config { smallest, largest, .. } = config;
+        if smallest > largest {
+            return Err(BuildError::Bounds { smallest, largest });
+        }
         let mut words = 0;
         for peer in peers.as_mut() {
-            peer.plan(config.epoch, all, config.smallest)
+            let (rank, head) = (peer.rank, (HEAD + bitmap_bytes(peer.into.len() as u32)) as u64);
+            if head > u64::from(largest) {
+                return Err(BuildError::Head { rank, head, largest });
+            }
+            peer.plan(config.epoch, all, [smallest, largest])
                 .map_err(|error| BuildError::Plan { rank: peer.rank, error })?;
             peer.first_word = words;
             words += peer.words();

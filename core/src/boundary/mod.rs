@@ -28,7 +28,7 @@
 //! let element = Element::new(1, 0, 0).ok_or("no such element")?;
 //! let (to, from) = (0, 1);
 //! let key = |sender, receiver| Key { sender, receiver, field: 0, element, kind: Kind::GHOST };
-//! let config = Config { epoch: 1, kind: Kind::GHOST, slots: 2, smallest: 256, deadline: None };
+//! let config = Config { epoch: 1, kind: Kind::GHOST, slots: 2, smallest: 256, largest: u32::MAX, deadline: None };
 //! // Two ranks with one channel each way.
 //! let mut ranks = [(to, from), (from, to)].map(|(me, other)| {
 //!     let entries = [(me, other), (other, me)]

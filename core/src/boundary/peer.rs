@@ -38,6 +38,8 @@ pub struct Peer {
     pub(super) wish: u32,
     pub(super) wished: u32,
     limits: [u32; 2],
+    /// Bytes of the largest message.
+    dense: u32,
     largest: u32,
     average: u32,
     /// Messages that the average is of.
@@ -88,6 +90,7 @@ impl Peer {
             wish: 0,
             wished: 0,
             limits: [0; 2],
+            dense: 0,
             largest: 0,
             average: 0,
             averaged: 0,
@@ -150,27 +153,30 @@ impl Peer {
         self.wish.max(self.wished)
     }
 
-    /// Bytes of a slot that every message fits into.
+    /// Bytes of a slot that every message would fit into.
     #[must_use]
     pub const fn dense_bytes(&self) -> u32 {
-        self.limits[1]
+        self.dense
     }
 
-    pub(super) fn plan(&mut self, epoch: u32, entries: &[Entry], smallest: u32) -> Result<(), PlanError> {
+    pub(super) fn plan(&mut self, epoch: u32, entries: &[Entry], slot: [u32; 2]) -> Result<(), PlanError> {
         let part = |range: &Range<u32>| entries.get(range.start as usize..range.end as usize).unwrap_or(&[]);
         let (out, into) = (part(&self.out), part(&self.into));
         self.prints = [fingerprint(epoch, out)?, fingerprint(epoch, into)?];
         let head = |plan: &[Entry]| (HEAD + bitmap_bytes(plan.len() as u32)) as u64;
         let dense = |plan: &[Entry]| plan.iter().map(Entry::bytes).sum::<u64>() + head(plan);
         let narrow = |bytes: u64| u32::try_from(bytes).map_err(|_| PlanError::TooLarge);
-        // What a side begins with, before anything was announced, follows from the plan and the smallest slot.
-        let first =
-            |plan: &[Entry]| Ok((narrow(head(plan))?.max(smallest).min(narrow(dense(plan))?), narrow(dense(plan))?));
-        (self.room, _) = first(out)?;
+        let [smallest, largest] = slot;
+        // What a side begins with, before anything was announced, follows from the plan and the bounds of a slot.
+        let limits = |plan: &[Entry]| {
+            let most = narrow(dense(plan))?.min(largest);
+            Ok([narrow(head(plan))?.max(smallest).min(most), most])
+        };
+        [self.room, _] = limits(out)?;
         self.announced = self.room;
         self.always = into.iter().any(|entry| entry.always);
-        (self.wish, self.limits[1]) = first(into)?;
-        (self.wished, self.limits[0]) = (self.wish, self.wish);
+        (self.limits, self.dense) = (limits(into)?, narrow(dense(into))?);
+        (self.wish, self.wished) = (self.limits[0], self.limits[0]);
         self.largest = narrow(into.iter().map(Entry::bytes).max().unwrap_or(0))?;
         Ok(())
     }

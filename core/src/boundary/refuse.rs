@@ -32,6 +32,22 @@ pub enum BuildError {
         /// Words needed.
         words: usize,
     },
+    /// A slot would have more bytes at least than at most.
+    Bounds {
+        /// Bytes at least.
+        smallest: u32,
+        /// Bytes at most.
+        largest: u32,
+    },
+    /// A slot is to have so few bytes at most that not even the head of a message fits, of which nothing can be fetched.
+    Head {
+        /// The rank whose messages have that head.
+        rank: u32,
+        /// Bytes of the head.
+        head: u64,
+        /// Bytes of a slot at most.
+        largest: u32,
+    },
     /// A pair of ranks needs two slots, or a larger power of two.
     Slots {
         /// How many it was to have.
@@ -50,6 +66,16 @@ impl fmt::Display for BuildError {
                 )
             }
             BuildError::Live { lent, words } => write!(f, "{lent} words of bits where the peers need {words}"),
+            BuildError::Bounds { smallest, largest } => {
+                write!(
+                    f,
+                    "slots of {smallest} bytes at least and {largest} at most: the second must not be below the first"
+                )
+            }
+            BuildError::Head { rank, head, largest } => write!(
+                f,
+                "slots of {largest} bytes at most do not hold the head of a message of rank {rank}: allow {head} or more"
+            ),
             BuildError::Slots { slots } => {
                 write!(f, "a pair of ranks has {slots} slots: give it two, or a larger power of two")
             }

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use umbra_core::boundary::{
-    Arrival, Channel, Config, Element, Entry, Exchange, Key, Kind, Peer, Place, Role, State, Step, Storage,
+    Arrival, BuildError, Channel, Config, Element, Entry, Exchange, Key, Kind, Peer, Place, Role, State, Step, Storage,
 };
 use umbra_core::time::{Lapse, Time};
 
@@ -66,6 +66,15 @@ pub(crate) fn entries(ranks: usize, seed: u64) -> Vec<(u32, u32, Entry)> {
 }
 
 pub(crate) fn machine(me: u32, ranks: usize, all: &[(u32, u32, Entry)], config: Config) -> Machine {
+    try_machine(me, ranks, all, config).unwrap()
+}
+
+pub(crate) fn try_machine(
+    me: u32,
+    ranks: usize,
+    all: &[(u32, u32, Entry)],
+    config: Config,
+) -> Result<Machine, BuildError> {
     let (mut list, mut peers) = (Vec::new(), Vec::new());
     let mut add = |from: u32, to: u32| {
         let start = list.len() as u32;
@@ -81,11 +90,17 @@ pub(crate) fn machine(me: u32, ranks: usize, all: &[(u32, u32, Entry)], config: 
     let within = &list[local.start as usize..];
     let channels = within.iter().map(|entry| Channel::new(Role::Local, entry.count)).collect();
     let live = vec![0; peers.iter().map(Peer::words).sum()];
-    Exchange::new(Storage { peers, entries: list, channels, live, local }, config).unwrap()
+    Exchange::new(Storage { peers, entries: list, channels, live, local }, config)
 }
 
-pub(crate) const CONFIG: Config =
-    Config { epoch: 1, kind: Kind::GHOST, slots: 2, smallest: 128, deadline: Some(Lapse::from_millis(5)) };
+pub(crate) const CONFIG: Config = Config {
+    epoch: 1,
+    kind: Kind::GHOST,
+    slots: 2,
+    smallest: 128,
+    largest: u32::MAX,
+    deadline: Some(Lapse::from_millis(5)),
+};
 
 /// Whether a strip is live in an exchange, and what is in it: known to both sides.
 pub(crate) fn content(seed: u64, live_percent: u64, sequence: u32, entry: &Entry) -> Option<u64> {

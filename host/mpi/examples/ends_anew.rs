@@ -26,7 +26,7 @@ type Checked = Result<(), Box<dyn Error>>;
 const CELLS: usize = 4;
 const GHOSTS: usize = 2;
 const SETTINGS: Settings =
-    Settings { deadline: Some(Duration::from_secs(60)), smallest_slot: 128, reversed: false, timed: false };
+    Settings { deadline: Some(Duration::from_secs(60)), smallest_slot: 128, largest_slot: u32::MAX, reversed: false, timed: false };
 /// How often a rank looks for what must not come.
 const LOOKS: u32 = 1000;
 

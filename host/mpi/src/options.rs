@@ -14,8 +14,8 @@ usage: mpirun -n RANKS umbra-mpi COMMAND
   advect [OPTION]...   move blobs through a mesh, every bit proven; as `umbra advect` does on one
                        machine, with these of its options: --problem shift|smooth, -d N, --blocks N,
                        --cells N, --refine FROM..TO, --fields N, --radius N, --cycles N, --dense, --split, --reversed,
-                       --delay-us N, --seed N, --dealloc-count N, --timeout-s N, --no-verify, --json,
-                       --plot FILE.html (written by rank 0); and --transport slot (a message a
+                       --delay-us N, --seed N, --dealloc-count N, --largest-slot BYTES, --timeout-s N,
+                       --no-verify, --json, --plot FILE.html (written by rank 0); and --transport slot (a message a
                        peer), rma (the same, put where the receiver looks), early or probe (a
                        message a strip)
   group [--nodes N]    make a job of these processes, without a configuration file, look
@@ -134,6 +134,7 @@ fn advect(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
             Long("cycles") => with(parser.value()?.parse()?, |options, n| options.cycles = n),
             Long("seed") => with(parser.value()?.parse()?, |options, n| options.seed = n),
             Long("dealloc-count") => with(parser.value()?.parse()?, |options, n| options.idle = n),
+            Long("largest-slot") => with(parser.value()?.parse()?, |options, n| options.largest_slot = n),
             Long("delay-us") => with(parser.value()?.parse()?, |options, n| options.delay = Duration::from_micros(n)),
             Long("timeout-s") => with(parser.value()?.parse()?, |options, n| options.deadline = Duration::from_secs(n)),
             Long("dense") => Box::new(|options| options.dense = true),
@@ -162,7 +163,7 @@ mod tests {
 
     #[test]
     fn options_change_the_usual_run_wherever_the_problem_stands() {
-        let options = Options { cycles: 7, dense: true, idle: 2, ..Options::new(Problem::Smooth, 3) };
+        let options = Options { cycles: 7, dense: true, idle: 2, largest_slot: 512, ..Options::new(Problem::Smooth, 3) };
         let plot = Some("page.html".into());
         let expected = Wanted { options, carrier: Carrier::Probe, json: true, verify: false, plot };
         let given = words(&[
@@ -178,6 +179,8 @@ mod tests {
             "probe",
             "--dealloc-count",
             "2",
+            "--largest-slot",
+            "512",
             "--plot",
             "page.html",
             "--no-verify",

@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use umbra::boundary::{Transport, TransportError};
+use umbra::boundary::{Held, Transport, TransportError};
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::boundary::{Entry, HEAD, Message, Peer, Place, Vote, bitmap_bytes};
 
@@ -237,6 +237,14 @@ impl Transport for MpiRma<'_> {
 
     fn vote_of(&self, rank: u32, round: u32) -> Result<Option<Vote>, TransportError> {
         self.ballot.vote_of(rank, round)
+    }
+
+    fn held(&self) -> Option<Held> {
+        // The window has one size for ever: a half of it for slots, a half for what does not fit there.
+        let words = |of: fn(&Ends) -> usize| self.peers.iter().map(of).sum::<usize>() as u64 * 8;
+        let half = self.peers.len() as u64 * u64::from(SLOTS) * self.capacity as u64 * 8;
+        let fetched = words(|ends| ends.fetched.iter().flatten().map(Vec::len).sum());
+        Some(Held { receive: half + fetched, send: half + words(|ends| ends.out.len()) })
     }
 
     fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {

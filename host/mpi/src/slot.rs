@@ -16,7 +16,7 @@
 
 use std::time::Duration;
 
-use umbra::boundary::{Transport, TransportError};
+use umbra::boundary::{Held, Transport, TransportError};
 use umbra_core::boundary::{Entry, HEAD, Message, Peer, Place, Vote, bitmap_bytes};
 
 use crate::ballot::Ballot;
@@ -239,6 +239,16 @@ impl Transport for MpiSlot {
 
     fn vote_of(&self, rank: u32, round: u32) -> Result<Option<Vote>, TransportError> {
         self.ballot.vote_of(rank, round)
+    }
+
+    fn held(&self) -> Option<Held> {
+        let bytes = |ends: &[Two]| ends.iter().map(|two| two.slot.bytes() + two.overflow.bytes()).sum::<u64>();
+        let mut held = Held::default();
+        for ends in self.peers.iter().flatten() {
+            held.receive += bytes(&ends.into);
+            held.send += bytes(&ends.out);
+        }
+        Some(held)
     }
 
     fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {

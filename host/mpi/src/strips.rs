@@ -22,7 +22,7 @@ mod leaving;
 use std::ops::Range;
 use std::time::Duration;
 
-use umbra::boundary::{Transport, TransportError};
+use umbra::boundary::{Held, Transport, TransportError};
 use umbra_core::boundary::{Entry, Key, Message, Peer, Place, Refusal, Vote};
 
 use crate::ballot::{Ballot, STRIPS};
@@ -172,6 +172,15 @@ impl Transport for MpiStrips {
 
     fn vote_of(&self, rank: u32, round: u32) -> Result<Option<Vote>, TransportError> {
         self.ballot.vote_of(rank, round)
+    }
+
+    fn held(&self) -> Option<Held> {
+        let mut held = Held::default();
+        for ends in self.peers.iter().flatten() {
+            held.receive += ends.into.iter().map(In::held).sum::<u64>();
+            held.send += ends.out.iter().map(Out::held).sum::<u64>();
+        }
+        Some(held)
     }
 
     fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {

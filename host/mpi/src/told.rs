@@ -20,6 +20,7 @@ pub(crate) fn words(outcome: &RankOutcome) -> Vec<u64> {
     words.extend(outcome.counts);
     words.extend(outcome.allocations);
     words.extend(outcome.slot_bytes);
+    words.extend(outcome.held_bytes);
     for list in [&outcome.cycles_ns, &outcome.cycle_bytes, &outcome.cycle_field_bytes] {
         words.push(list.len() as u64);
         words.extend(list);
@@ -59,6 +60,7 @@ pub(crate) fn outcome(words: &[u64]) -> Option<RankOutcome> {
         counts: from.array()?,
         allocations: from.array()?,
         slot_bytes: from.array()?,
+        held_bytes: from.array()?,
         cycles_ns: from.list()?,
         cycle_bytes: from.list()?,
         cycle_field_bytes: from.list()?,
@@ -137,6 +139,7 @@ mod tests {
             field_bytes: 8,
             allocations: [9, 10],
             slot_bytes: [11, 12, 13],
+            held_bytes: [15, 16],
             messages_each: 14,
             frames: vec![
                 Frame { cycle: 1, blocks: Vec::new() },

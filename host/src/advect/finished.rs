@@ -145,7 +145,14 @@ impl<'o> Finished<'o> {
             ),
             (
                 "comm_bytes",
-                object(&[("recv", object(&[("now", self.slots(0).to_string()), ("peak", self.slots(1).to_string())]))]),
+                object(&[(
+                    "recv",
+                    object(&[
+                        ("now", self.slots(0).to_string()),
+                        ("peak", self.slots(1).to_string()),
+                        ("held", self.sum(|rank| rank.held_bytes[0]).to_string()),
+                    ]),
+                )]),
             ),
             ("dense_comm_bytes", self.slots(2).to_string()),
             ("allocs", self.sum(|rank| rank.allocations[0]).to_string()),
@@ -210,6 +217,7 @@ impl<'o> Finished<'o> {
             ("of dense fields", of(self.outcome.field_bytes_peak, self.dense_field_bytes())),
             ("slots at most", Bytes(self.slots(1)).to_string()),
             ("of dense slots", of(self.slots(1), self.slots(2))),
+            ("held for them", Bytes(self.sum(|rank| rank.held_bytes[0])).to_string()),
             ("became present", Count(self.sum(|rank| rank.allocations[0])).to_string()),
             ("became absent", Count(self.sum(|rank| rank.allocations[1])).to_string()),
             ("hash", format!("{:016x}", self.outcome.hash)),

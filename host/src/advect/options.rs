@@ -64,6 +64,8 @@ pub struct Options {
     pub idle: u32,
     /// How long an exchange may take.
     pub deadline: Duration,
+    /// Bytes of a slot at most; what does not fit is fetched.
+    pub largest_slot: u32,
     /// Have an agent look out for what comes.
     pub agent: bool,
     /// Take a picture of the first field each so many cycles; never if 0.
@@ -180,6 +182,7 @@ impl Options {
             seed: 1,
             idle: 5,
             deadline: Duration::from_secs(60),
+            largest_slot: u32::MAX,
             agent: false,
             frames: 0,
         }
@@ -296,6 +299,13 @@ impl Options {
     }
 
     pub(super) fn settings(&self) -> Settings {
-        Settings { deadline: Some(self.deadline), reversed: self.reversed, timed: true, ..Settings::default() }
+        let usual = Settings::default();
+        Settings {
+            deadline: Some(self.deadline),
+            smallest_slot: usual.smallest_slot.min(self.largest_slot),
+            largest_slot: self.largest_slot,
+            reversed: self.reversed,
+            timed: true,
+        }
     }
 }

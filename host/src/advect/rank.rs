@@ -65,6 +65,8 @@ pub struct RankOutcome {
     pub allocations: [u64; 2],
     /// Bytes of slots: now, at most, and if they held everything.
     pub slot_bytes: [u64; 3],
+    /// Bytes that the transport held, at most: to receive into, and to send from.
+    pub held_bytes: [u64; 2],
     /// The most messages that were sent in one exchange.
     pub messages_each: u64,
     /// Pictures.
@@ -115,7 +117,7 @@ pub fn run_rank<T: Transport>(
     };
     run.begin().map_err(failed(0))?;
     let (mut cycles_ns, mut cycle_bytes, mut frames) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut slots_peak, mut sent) = (0, 0);
+    let (mut slots_peak, mut held_peak, mut sent) = (0, [0; 2], 0);
     for cycle in 0..options.cycles {
         if options.frames > 0 && cycle.is_multiple_of(options.frames) {
             frames.push(run.frame(cycle));
@@ -127,13 +129,16 @@ pub fn run_rank<T: Transport>(
         cycle_bytes.push(payload - sent);
         sent = payload;
         slots_peak = slots_peak.max(run.boundary.receive_bytes().0);
+        let held = run.boundary.held().unwrap_or_default();
+        held_peak = [held_peak[0].max(held.receive), held_peak[1].max(held.send)];
         tell(cycle + 1);
     }
     if options.frames > 0 {
         frames.push(run.frame(options.cycles));
     }
     run.boundary.close().map_err(failed(options.cycles))?;
-    Ok(run.outcome(cycles_ns, cycle_bytes, frames, slots_peak))
+    let outcome = run.outcome(cycles_ns, cycle_bytes, frames, slots_peak);
+    Ok(RankOutcome { held_bytes: held_peak, ..outcome })
 }
 
 fn nanos(time: Duration) -> u64 {
@@ -295,6 +300,7 @@ impl<T: Transport> Run<'_, T> {
             field_bytes: bytes,
             allocations: [allocations, deallocations],
             slot_bytes: [slots, slots_peak, dense],
+            held_bytes: [0; 2],
             messages_each: counts.messages.div_ceil(self.exchanges.max(1)),
             frames,
         }

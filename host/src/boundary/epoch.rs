@@ -14,7 +14,8 @@ use super::levels::Levels;
 use super::mesh::Mesh;
 use super::rows::Strips;
 use super::scope::Half;
-use super::tasks::{Boundary, Machine, Settings, patience, pause};
+use super::settings::Settings;
+use super::tasks::{Boundary, Machine, patience, pause};
 use super::transport::Transport;
 
 impl<T: Transport> Boundary<T> {
@@ -262,6 +263,6 @@ fn machine_of(
 ) -> Result<Machine, BoundaryError> {
     let lent = channels(mesh, fields, transport.rank());
     let deadline = settings.deadline.map(|span| Lapse(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)));
-    let (slots, smallest) = (transport.slots(), settings.smallest_slot);
-    Ok(Machine::new(lent, Config { epoch, kind: Kind::GHOST, slots, smallest, deadline })?)
+    let (slots, smallest, largest) = (transport.slots(), settings.smallest_slot, settings.largest_slot);
+    Ok(Machine::new(lent, Config { epoch, kind: Kind::GHOST, slots, smallest, largest, deadline })?)
 }

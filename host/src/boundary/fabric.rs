@@ -2,7 +2,8 @@
 //!
 //! Ranks are threads or processes. A message is packed into the slot of its receiver and becomes visible by one store;
 //! the receiver sees it by one load. What does not fit the receiver's choice lies in an area of the sender beside it,
-//! which the receiver has mapped as well, so fetching it costs nothing. Pages that were never written take no memory.
+//! which the receiver has mapped as well, so fetching it costs nothing. Pages that were never written take no memory, and those
+//! that a burst has left are given back.
 //!
 //! ```text
 //! votes     two lines a rank; in the first also the process that has built on the rank's end
@@ -12,6 +13,8 @@
 //!
 //! *Cost*: a copy of the values of each side; one cache line a message for the stamp.
 
+mod spare;
+
 use std::sync::Arc;
 
 use umbra_core::atomic::{AtomicU64, Ordering, fence};
@@ -19,11 +22,13 @@ use umbra_core::boundary::{Entry, Message, Peer, Place, Vote};
 use umbra_core::fetch::{fetch_to_read_later, fetch_to_write};
 use umbra_core::time::Time;
 
-use super::extent::{Extent, LINE, STAMPS};
+use super::extent::{Extent, LINE, PAGE, STAMPS};
+use super::held::Held;
 use super::transport::{Transport, TransportError};
 use super::way::{LONG, Way};
 use crate::sys::clock::now;
 use crate::sys::segment::{Segment, SegmentError};
+use spare::Spare;
 
 /// Bytes of a long message that are brought near before they are read. It lies in one piece, so what is read next is known. Of a
 /// short one that would be lines of the next, which its sender would have to take back.
@@ -50,6 +55,7 @@ pub struct Fabric {
     ways: Vec<Way>,
     /// Bytes of payload of the message from each rank that was looked at last, as its head says.
     comes: Vec<u32>,
+    spare: Spare,
     /// Of the extent: where slots begin, and how large each is.
     areas: usize,
     capacity: usize,
@@ -76,7 +82,9 @@ impl Fabric {
         let [taken, seen] = [(); 2].map(|()| vec![0; extent.ranks as usize * STAMPS as usize]);
         let (areas, capacity) = (extent.areas(), extent.capacity());
         let (ways, comes) = ((0..extent.ranks).map(|_| Way::new()).collect(), vec![0; extent.ranks as usize]);
-        let fabric = Fabric { is_built: false, taken, seen, ways, comes, segment, extent, rank, areas, capacity };
+        let spare = Spare::new(extent.ranks as usize * STAMPS as usize);
+        let fabric =
+            Fabric { is_built: false, taken, seen, ways, comes, spare, segment, extent, rank, areas, capacity };
         fabric.check(rank)?;
         Ok(fabric)
     }
@@ -123,8 +131,14 @@ impl Fabric {
         if end > capacity {
             return Err(TransportError::SlotTooSmall { end: end as u64, capacity: capacity as u64 });
         }
-        let nth = (self.pair(from, to)? * self.extent.slots as usize + (slot % self.extent.slots) as usize) * 2 + area;
-        Ok(self.areas + nth * capacity + start)
+        Ok(self.area(from, to, slot, area)? + start)
+    }
+
+    /// Where a slot begins, and what did not fit into it.
+    #[inline]
+    fn area(&self, from: u32, to: u32, slot: u32, beside: usize) -> Result<usize, TransportError> {
+        let nth = self.pair(from, to)? * self.extent.slots as usize + (slot % self.extent.slots) as usize;
+        Ok(self.areas + (nth * 2 + beside) * self.capacity)
     }
 
     /// The words themselves.
@@ -224,8 +238,9 @@ impl Transport for Fabric {
         self.extent.slots
     }
 
-    fn plans(&mut self, _epoch: u32, _peers: &[Peer], _entries: &[Entry]) -> Result<(), TransportError> {
-        self.build()
+    fn plans(&mut self, _epoch: u32, peers: &[Peer], _entries: &[Entry]) -> Result<(), TransportError> {
+        self.build()?;
+        self.keep_for(peers)
     }
 
     #[inline]
@@ -237,6 +252,7 @@ impl Transport for Fabric {
     }
 
     fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
+        self.spill(message.rank, message.slot, message.overflow as usize)?;
         let words = self.words(self.rank, message.rank, message.slot, Place::Slot(0), 0, head.len().div_ceil(8))?;
         Self::store_bytes(words, head);
         let stamp = u64::from(epoch) << 32 | u64::from(message.sequence);
@@ -272,10 +288,12 @@ impl Transport for Fabric {
         Ok(true)
     }
 
-    fn taken(&mut self, from: u32, slot: u32, _room: u32) -> Result<(), TransportError> {
+    fn taken(&mut self, from: u32, slot: u32, room: u32) -> Result<(), TransportError> {
         self.check(from)?;
         let at = self.stamp_at(from, slot);
         self.taken[at] = self.seen[at];
+        // Where a head may be, one is.
+        self.keep(from, slot, room.max(1) as usize)?;
         self.ways[from as usize].has_read(self.comes[from as usize], now);
         Ok(())
     }
@@ -318,6 +336,10 @@ impl Transport for Fabric {
         Ok(Some(Vote { epoch, sequence, open }))
     }
 
+    fn held(&self) -> Option<Held> {
+        Some(self.held_bytes())
+    }
+
     fn keeps_plans(&self) -> bool {
         true
     }
@@ -326,7 +348,7 @@ impl Transport for Fabric {
         let words = self.words(self.rank, to, 0, Place::Overflow(0), 0, 1 + bytes.len().div_ceil(8))?;
         words[0].store(bytes.len() as u64, Ordering::Relaxed);
         Self::store_bytes(&words[1..], bytes);
-        Ok(())
+        self.spill(to, 0, 8 + bytes.len())
     }
 
     fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError> {

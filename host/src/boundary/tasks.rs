@@ -11,6 +11,7 @@ use super::fields::{Field, Fields};
 use super::levels::Levels;
 use super::rows::Strips;
 use super::scope::{Half, LOCAL, NONLOCAL, Scope};
+use super::settings::Settings;
 use super::strip;
 use super::transport::Transport;
 use crate::sys::wait::{self, Patience};
@@ -19,25 +20,6 @@ pub(super) type Machine = Exchange<Vec<Peer>, Vec<Entry>, Vec<Channel<()>>, Vec<
 
 /// Looks in vain between two at the clock, at most 100 us each.
 const CLOCK: u64 = 64;
-
-/// Choices of an exchange.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
-    /// How long an exchange, or a vote, may take; `None`: for ever.
-    pub deadline: Option<Duration>,
-    /// Bytes of a slot to begin with, and at least. Ranks may choose differently.
-    pub smallest_slot: u32,
-    /// Send to the last peer first, and set the last channel first. The outcome is the same.
-    pub reversed: bool,
-    /// Measure how long the transport takes to send: [`Boundary::sending`]. It costs two looks at the clock a message.
-    pub timed: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings { deadline: Some(Duration::from_secs(300)), smallest_slot: 1024, reversed: false, timed: false }
-    }
-}
 
 /// The exchange of ghost cells of one rank; see the [module](super).
 #[derive(Debug)]
@@ -370,16 +352,6 @@ impl<T: Transport> Boundary<T> {
     #[must_use]
     pub const fn transport(&self) -> &T {
         &self.transport
-    }
-
-    /// Bytes of slots that peers may fill at this moment, and the same if every slot held everything.
-    #[must_use]
-    pub fn receive_bytes(&self) -> (u64, u64) {
-        let slots = u64::from(self.machine.config().slots);
-        let peers = self.machine.peers().iter();
-        peers.fold((0, 0), |(now, dense), peer| {
-            (now + slots * u64::from(peer.slot_bytes()), dense + slots * u64::from(peer.dense_bytes()))
-        })
     }
 }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use umbra_core::boundary::{Entry, Key, Message, Peer, Place, Refusal, Vote};
 
+use super::held::Held;
+
 /// Why a transport could not do what was asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -232,6 +234,11 @@ pub trait Transport {
     /// # Errors
     /// [`TransportError`].
     fn vote_of(&self, rank: u32, round: u32) -> Result<Option<Vote>, TransportError>;
+
+    /// Bytes of memory that this end holds, if it can say so; not asked in an exchange.
+    fn held(&self) -> Option<Held> {
+        None
+    }
 
     /// Whether a plan stays where it was written, so that reading finds the last one, or nothing where none was. If not, plans are
     /// messages, each is read once and waited for; so all ranks write to all, also to those that they share no channel with.

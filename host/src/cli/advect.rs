@@ -78,6 +78,9 @@ pub(crate) struct Advect {
     /// Looks in a row without content after which a block gives a field back
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one())]
     dealloc_count: u32,
+    /// Bytes of a slot at most; what does not fit is fetched, and the rest of the memory stays with its sender
+    #[arg(long, value_name = "BYTES", default_value_t = u32::MAX, hide_default_value = true)]
+    largest_slot: u32,
     /// What carries the messages
     #[arg(long, value_enum, value_name = "TRANSPORT", default_value_t = Carrier::Shm)]
     transport: Carrier,
@@ -179,6 +182,7 @@ impl Advect {
             seed: self.seed,
             idle: self.dealloc_count,
             deadline: self.timeout,
+            largest_slot: self.largest_slot,
             agent: self.transport == Carrier::Agent,
             frames: if self.plot.is_some() { cycles.div_ceil(PICTURES).max(1) } else { 0 },
             ..usual

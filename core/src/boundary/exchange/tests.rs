@@ -21,7 +21,7 @@ fn pair(slots: u32, sequence: u32) -> [Machine; 2] {
             live: vec![0; 2],
             local: 2..2,
         };
-        let config = Config { epoch: 1, kind: Kind::GHOST, slots, smallest: 256, deadline: None };
+        let config = Config { epoch: 1, kind: Kind::GHOST, slots, smallest: 256, largest: u32::MAX, deadline: None };
         let Ok(mut machine) = Exchange::new(storage, config) else { unreachable!("two channels") };
         (machine.sequence, machine.begun) = (sequence, sequence > 0);
         for peer in &mut machine.peers {
@@ -67,7 +67,7 @@ fn a_pair_without_a_slot_to_be_ahead_in_is_refused_and_so_is_a_number_that_does_
     for slots in [0, 1, 3, 6] {
         let storage =
             Storage { peers: Vec::new(), entries: Vec::new(), channels: Vec::new(), live: Vec::new(), local: 0..0 };
-        let config = Config { epoch: 1, kind: Kind::GHOST, slots, smallest: 256, deadline: None };
+        let config = Config { epoch: 1, kind: Kind::GHOST, slots, smallest: 256, largest: u32::MAX, deadline: None };
         let refused: Result<Machine, _> = Exchange::new(storage, config);
         assert!(matches!(refused, Err(BuildError::Slots { slots: refused }) if refused == slots));
     }
@@ -82,7 +82,7 @@ fn an_exchange_is_not_begun_while_a_message_without_channels_is_being_sent() {
         live: Vec::new(),
         local: 0..0,
     };
-    let config = Config { epoch: 1, kind: Kind::GHOST, slots: 2, smallest: 256, deadline: None };
+    let config = Config { epoch: 1, kind: Kind::GHOST, slots: 2, smallest: 256, largest: u32::MAX, deadline: None };
     let (mut rank, mut head): (Machine, _) = (Exchange::new(storage, config).unwrap(), [0; HEAD]);
     assert_eq!(rank.begin(0, Time(0)), Ok(1));
     let message = rank.pack(0, &mut head).and_then(|message| message.commit(0, 0));

@@ -63,6 +63,12 @@ impl Buffer {
         Buffer { words: vec![0; bytes.div_ceil(8)], requests: Vec::new(), way: Way::Idle }
     }
 
+    /// Bytes of it, whether something is under way or not.
+    #[must_use]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.words.len() as u64 * 8
+    }
+
     /// Whether nothing is under way.
     #[must_use]
     pub(crate) fn is_idle(&self) -> bool {

@@ -97,6 +97,12 @@ impl In {
         In { head, came: None, strips, places: Vec::new(), whole: false }
     }
 
+    /// Bytes of memory that it has: a channel without storage has none.
+    pub(super) fn held(&self) -> u64 {
+        let strips = self.strips.iter().filter(|strip| strip.channel.is_active());
+        self.head.bytes() + strips.map(|strip| u64::from(strip.channel.count())).sum::<u64>()
+    }
+
     /// Bytes of the longest head.
     fn head_bytes(&self) -> usize {
         HEAD + bitmap_bytes(self.strips.len() as u32)

@@ -33,6 +33,11 @@ impl Out {
         Out { in_slot: Buffer::new(dense), overflow: Buffer::new(dense), head: Buffer::new(head), strips }
     }
 
+    /// Bytes of memory that it has.
+    pub(super) fn held(&self) -> u64 {
+        [&self.in_slot, &self.overflow, &self.head].map(Buffer::bytes).iter().sum()
+    }
+
     /// Whether everything of it is carried, so that the next exchange may be packed.
     pub(super) fn is_carried(&mut self, to: u32) -> Result<bool, TransportError> {
         for buffer in [&mut self.in_slot, &mut self.overflow, &mut self.head] {

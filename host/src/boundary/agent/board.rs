@@ -105,6 +105,12 @@ impl<'s> Board<'s> {
         Ok(self.segment.words(first, bytes.div_ceil(8))?)
     }
 
+    /// Bytes of memory that are held for what did not fit into slots.
+    pub(super) fn inbox_held(self) -> u64 {
+        let (first, len) = (inbox(&self.extent), board_bytes(&self.extent));
+        self.segment.held(self.first + first, len - first)
+    }
+
     /// So many words of what did not fit into a slot of a peer.
     pub(super) fn inbox(
         self,

@@ -27,6 +27,7 @@ use umbra_core::boundary::{Entry, Message, Peer, Place, Vote};
 
 use super::extent::Extent;
 use super::fabric::Fabric;
+use super::held::Held;
 use super::tasks;
 use super::transport::{Transport, TransportError};
 use crate::sys::segment::{Segment, SegmentError};
@@ -312,6 +313,12 @@ impl Transport for Attended {
 
     fn vote_of(&self, rank: u32, round: u32) -> Result<Option<Vote>, TransportError> {
         self.fabric.vote_of(rank, round)
+    }
+
+    fn held(&self) -> Option<Held> {
+        // What an agent has fetched stays where it is.
+        let inbox = self.board().inbox_held();
+        self.fabric.held().map(|held| Held { receive: held.receive + inbox, ..held })
     }
 
     fn keeps_plans(&self) -> bool {

@@ -15,7 +15,7 @@
 //! any of them builds an exchange. A rank that ends breaks its queue pairs; the others find out in about half a second.
 //!
 //! *Cost*: one request and one completion a message; a copy more than within a machine. Slots are registered as large
-//! as the largest message, so that much stays in memory; the choice of the receiver bounds what is written.
+//! as the largest message, so that much is held whatever is announced; the choice of the receiver bounds what is written.
 
 mod link;
 
@@ -29,6 +29,7 @@ use umbra_core::key::Access;
 
 use super::extent::Extent;
 use super::fabric::Fabric;
+use super::held::Held;
 use super::transport::{Transport, TransportError};
 use crate::sys::segment::Segment;
 use crate::verbs::{Domain, Piece, Port, Region, Remote, VerbsError, Work};
@@ -269,6 +270,11 @@ impl Transport for VerbsRing {
 
     fn keeps_plans(&self) -> bool {
         true
+    }
+
+    fn held(&self) -> Option<Held> {
+        let bytes = |region: &Region| region.segment().len() as u64;
+        Some(Held { receive: bytes(&self.inbox) + bytes(&self.fetched), send: bytes(&self.outbox) })
     }
 
     fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {

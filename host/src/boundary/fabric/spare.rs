@@ -1,0 +1,97 @@
+//! What a fabric holds, and which of its pages are given back.
+//!
+//! A page that a message has touched stays in memory until it is given back to the system: of a slot, what lies behind the size
+//! that its receiver has announced last, when that has become smaller; of what did not fit, all, after some messages in a row
+//! that did. Each is done by the only rank that may write there at that moment: the receiver before it grants credit for the
+//! slot, the sender when it has credit for it.
+//!
+//! *Cost*: a comparison a message; a system call where something is given back, at most one in eight messages of a slot.
+
+use umbra_core::boundary::Peer;
+
+use super::{Fabric, PAGE};
+use crate::boundary::held::Held;
+use crate::boundary::transport::TransportError;
+
+/// Messages of a slot in a row that fit before the memory is given back of one that did not.
+const CALM: u32 = 8;
+
+/// What messages need of the areas of a rank, by peer and slot.
+#[derive(Debug)]
+pub(super) struct Spare {
+    /// Bytes of slots that peers may write to.
+    rooms: Vec<usize>,
+    /// Bytes that did not fit into slots of peers, the most since they were given back, and the messages since the last of them.
+    spilled: Vec<(usize, u32)>,
+}
+
+impl Spare {
+    pub(super) fn new(count: usize) -> Spare {
+        Spare { rooms: vec![0; count], spilled: vec![(0, 0); count] }
+    }
+
+    /// Whether a slot that needs so many bytes from now on has needed more.
+    fn shrinks(&mut self, at: usize, room: usize) -> bool {
+        let before = std::mem::replace(&mut self.rooms[at], room);
+        room < before
+    }
+
+    /// After a message of which so many bytes did not fit: how many bytes lie there that nobody has needed for a while.
+    fn idle(&mut self, at: usize, bytes: usize) -> usize {
+        let (most, calm) = &mut self.spilled[at];
+        if bytes > 0 {
+            (*most, *calm) = (bytes.max(*most), 0);
+            return 0;
+        }
+        if *most == 0 {
+            return 0;
+        }
+        *calm += 1;
+        if *calm < CALM { 0 } else { std::mem::take(most) }
+    }
+}
+
+impl Fabric {
+    /// The next message of a rank in a slot has at most so many bytes.
+    pub(super) fn keep(&mut self, from: u32, slot: u32, room: usize) -> Result<(), TransportError> {
+        let room = room.next_multiple_of(PAGE);
+        if self.spare.shrinks(self.stamp_at(from, slot), room) {
+            let area = self.area(from, self.rank, slot, 0)?;
+            // If the system keeps it, only the memory is lost.
+            let _ = self.segment.give_back(area + room, self.capacity.saturating_sub(room));
+        }
+        Ok(())
+    }
+
+    /// This rank has written so many bytes of a message, or of a plan, beside a slot.
+    pub(super) fn spill(&mut self, to: u32, slot: u32, bytes: usize) -> Result<(), TransportError> {
+        let idle = self.spare.idle(self.stamp_at(to, slot), bytes);
+        if idle > 0 {
+            let area = self.area(self.rank, to, slot, 1)?;
+            // As above.
+            let _ = self.segment.give_back(area, idle.next_multiple_of(PAGE).min(self.capacity));
+        }
+        Ok(())
+    }
+
+    /// Between two epochs nothing is under way: what the peers of the next need stays.
+    pub(super) fn keep_for(&mut self, peers: &[Peer]) -> Result<(), TransportError> {
+        for from in 0..self.extent.ranks {
+            let peer = peers.iter().find(|peer| peer.rank() == from);
+            let room = peer.map_or(0, |peer| peer.slot_bytes() as usize);
+            (0..self.extent.slots).try_for_each(|slot| self.keep(from, slot, room))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn held_bytes(&self) -> Held {
+        let mut held = Held::default();
+        let areas = (0..self.extent.ranks).flat_map(|rank| (0..self.extent.slots).map(move |slot| (rank, slot)));
+        for (rank, slot) in areas.filter(|&(rank, _)| rank != self.rank) {
+            let bytes = |area: Result<usize, _>| area.map_or(0, |area| self.segment.held(area, self.capacity));
+            held.receive += bytes(self.area(rank, self.rank, slot, 0));
+            held.send += bytes(self.area(self.rank, rank, slot, 1));
+        }
+        held
+    }
+}
