@@ -1,4 +1,4 @@
-//! A process of a boundary exchange that is killed: what the others are told, and when.
+//! What ranks are told when a process of their exchange is killed.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::io::{BufRead as _, BufReader};

@@ -25,8 +25,13 @@ type Checked = Result<(), Box<dyn Error>>;
 /// Cells of a block, and ghosts on each side of it.
 const CELLS: usize = 4;
 const GHOSTS: usize = 2;
-const SETTINGS: Settings =
-    Settings { deadline: Some(Duration::from_secs(60)), smallest_slot: 128, largest_slot: u32::MAX, reversed: false, timed: false };
+const SETTINGS: Settings = Settings {
+    deadline: Some(Duration::from_secs(60)),
+    smallest_slot: 128,
+    largest_slot: u32::MAX,
+    reversed: false,
+    timed: false,
+};
 /// How often a rank looks for what must not come.
 const LOOKS: u32 = 1000;
 

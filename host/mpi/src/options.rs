@@ -163,7 +163,8 @@ mod tests {
 
     #[test]
     fn options_change_the_usual_run_wherever_the_problem_stands() {
-        let options = Options { cycles: 7, dense: true, idle: 2, largest_slot: 512, ..Options::new(Problem::Smooth, 3) };
+        let options =
+            Options { cycles: 7, dense: true, idle: 2, largest_slot: 512, ..Options::new(Problem::Smooth, 3) };
         let plot = Some("page.html".into());
         let expected = Wanted { options, carrier: Carrier::Probe, json: true, verify: false, plot };
         let given = words(&[

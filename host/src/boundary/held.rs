@@ -1,4 +1,4 @@
-//! The memory of an exchange: what it announces to its peers, and what its end of a transport holds.
+//! Memory of an exchange: what a rank announces, and what its transport holds.
 //!
 //! A transport may hold more than its rank announces: pages are whole, and memory that a device or a library reaches has one
 //! size for ever. docs/boundary.md says which transport does.
