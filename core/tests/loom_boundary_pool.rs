@@ -12,17 +12,16 @@ use loom::sync::Arc;
 use loom::thread;
 use umbra_core::boundary::{Class, Header, Pool, Weak};
 
-/// Headers and classes live as long as the model's threads; beside each slot lies what its owner has to himself.
+/// Beside each slot lies what its owner has to himself.
 struct Table {
-    pool: Pool<'static>,
+    pool: Pool<Vec<Header>, [Class; 1]>,
     used: Vec<Cell<u32>>,
 }
 
 impl Table {
     fn new(slots: usize) -> Arc<Table> {
         let headers: Vec<Header> = (0..slots).map(|_| Header::new()).collect();
-        let classes = Box::leak(Box::new([Class::new(8, slots as u32)]));
-        let pool = Pool::new(Box::leak(headers.into_boxed_slice()), classes).unwrap();
+        let pool = Pool::new(headers, [Class::new(8, slots as u32)]).unwrap();
         Arc::new(Table { pool, used: (0..slots).map(|_| Cell::new(0)).collect() })
     }
 }

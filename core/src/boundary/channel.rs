@@ -21,6 +21,11 @@
 //! what came ([`on_message`](Channel::on_message)) and what it has sent ([`on_sent`](Channel::on_sent)), and receives
 //! into the storage that it is given ([`incoming`](Channel::incoming)). What it counts as elements is its choice.
 //!
+//! A sparse receiver keeps its storage until a null comes, so that a strip which stays live takes none anew. Of one pool
+//! such receivers have at most as much as there are strips whose last message was live: those of two exchanges that
+//! follow each other, or of one if its nulls are taken first. A pool with a place for each strip that is live in one
+//! exchange is enough in any order: who gets [`Refusal::NoStorage`] asks again when the others were received.
+//!
 //! Invariants: whatever is refused has changed nothing; storage that an operation in flight refers to is not given
 //! back; nothing waits. The checks are the same in every build: they are a compare of one byte.
 

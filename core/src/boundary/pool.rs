@@ -19,6 +19,8 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
+//! What the pool is made over may be lent, or its own: arrays in firmware, lists on a host.
+//!
 //! The pool hands out places, not bytes: offset and length within an arena that its user has, which may be memory of
 //! the host, shared, or registered with a device. An [`Exchange`](super::Exchange) needs none, for it packs from the fields
 //! straight into slots; it is for whoever keeps strips or fields in such an arena, and tells a device where they lie.
@@ -31,6 +33,8 @@
 //! allocates. 16 bytes a slot.
 //!
 //! Source: Treiber, "Systems programming: coping with parallelism", IBM RJ 5118, 1986 (the free list).
+
+use core::mem::ManuallyDrop;
 
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::error::Stale;
@@ -56,11 +60,13 @@ pub struct PoolStatistics {
     pub bytes: u64,
 }
 
-/// The pool.
+/// The pool, over headers and classes that are lent or its own.
 #[derive(Debug)]
-pub struct Pool<'a> {
-    headers: &'a [Header],
-    classes: &'a [Class],
+pub struct Pool<H, C> {
+    headers: H,
+    classes: C,
+    /// Of all classes.
+    slots: u32,
     live: AtomicU32,
     high_water: AtomicU32,
     failures: AtomicU32,
@@ -68,15 +74,18 @@ pub struct Pool<'a> {
     bytes: AtomicU64,
 }
 
-impl<'a> Pool<'a> {
+impl<H: AsRef<[Header]>, C: AsRef<[Class]>> Pool<H, C> {
     /// A pool over headers and classes, of which the slots lie one behind the other in the arena. Headers that were
     /// another pool's before keep their generations, so its handles stay invalid.
     ///
     /// # Errors
     /// [`PoolError`].
-    pub fn new(headers: &'a [Header], classes: &'a mut [Class]) -> Result<Pool<'a>, PoolError> {
+    pub fn new(headers: H, mut classes: C) -> Result<Pool<H, C>, PoolError>
+    where
+        C: AsMut<[Class]>,
+    {
         let (mut first, mut offset, mut size) = (0u64, 0u64, 0);
-        for (at, class) in classes.iter_mut().enumerate() {
+        for (at, class) in classes.as_mut().iter_mut().enumerate() {
             if class.size() <= size {
                 return Err(PoolError::Unsorted { class: at });
             }
@@ -85,12 +94,14 @@ impl<'a> Pool<'a> {
             first += u64::from(class.count());
             offset += u64::from(class.count()) * u64::from(size);
         }
-        if first > headers.len() as u64 || first >= u64::from(NIL) {
-            return Err(PoolError::TooFewHeaders { need: first, have: headers.len() });
+        let have = headers.as_ref().len();
+        if first > have as u64 || first >= u64::from(NIL) {
+            return Err(PoolError::TooFewHeaders { need: first, have });
         }
         let mut pool = Pool {
-            headers: &headers[..first as usize],
+            headers,
             classes,
+            slots: first as u32,
             live: AtomicU32::new(0),
             high_water: AtomicU32::new(0),
             failures: AtomicU32::new(0),
@@ -101,22 +112,34 @@ impl<'a> Pool<'a> {
         Ok(pool)
     }
 
+    #[inline]
+    fn headers(&self) -> &[Header] {
+        let all = self.headers.as_ref();
+        all.get(..self.slots as usize).unwrap_or(all)
+    }
+
+    #[inline]
+    fn header(&self, index: u32) -> Option<&Header> {
+        self.headers().get(index as usize)
+    }
+
     /// Bytes of the arena that the classes need.
     #[must_use]
     pub fn arena_bytes(&self) -> u64 {
-        self.classes.last().map_or(0, |class| class.offset() + u64::from(class.count()) * u64::from(class.size()))
+        self.classes
+            .as_ref()
+            .last()
+            .map_or(0, |class| class.offset() + u64::from(class.count()) * u64::from(class.size()))
     }
 
     /// Starts anew: no handle from before is valid any more. That there are no owners is what `&mut` says.
     pub fn reset(&mut self) {
-        for class in self.classes {
+        let mut retired = 0;
+        for (at, class) in self.classes.as_ref().iter().enumerate() {
             class.clear();
-        }
-        let (mut retired, classes) = (0, self.classes);
-        for (at, class) in classes.iter().enumerate() {
             // Backwards, so that the first slots are handed out first.
             for index in (class.first()..class.first() + class.count()).rev() {
-                let header = &self.headers[index as usize];
+                let Some(header) = self.header(index) else { continue };
                 header.class.store(at as u32, Ordering::Relaxed);
                 match generation(header.word.load(Ordering::Relaxed)).checked_add(1) {
                     Some(next) => {
@@ -136,16 +159,17 @@ impl<'a> Pool<'a> {
     ///
     /// # Errors
     /// [`GetError`].
-    pub fn get(&self, bytes: u32) -> Result<Owner<'_>, GetError> {
-        let fits = self.classes.iter().position(|class| class.size() >= bytes);
+    pub fn get(&self, bytes: u32) -> Result<Owner<'_, H, C>, GetError> {
+        let classes = self.classes.as_ref();
+        let fits = classes.iter().position(|class| class.size() >= bytes);
         let Some(first) = fits else {
-            let largest = self.classes.last().map_or(0, Class::size);
+            let largest = classes.last().map_or(0, Class::size);
             self.failures.fetch_add(1, Ordering::Relaxed);
             return Err(GetError::TooLarge { bytes, largest });
         };
-        for class in &self.classes[first..] {
-            let Some(index) = class.pop(self.headers) else { continue };
-            let header = &self.headers[index as usize];
+        for class in &classes[first..] {
+            let Some(index) = class.pop(self.headers()) else { continue };
+            let Some(header) = self.header(index) else { continue };
             let generation = generation(header.word.load(Ordering::Relaxed));
             // ORDERING: relaxed; what the last user did happened before by the free list.
             header.word.store(u64::from(generation) << 32 | LIVE | 1, Ordering::Relaxed);
@@ -162,16 +186,15 @@ impl<'a> Pool<'a> {
     #[must_use]
     #[inline]
     pub fn is_valid(&self, weak: Weak) -> bool {
-        let header = self.headers.get(weak.index as usize);
-        header.is_some_and(|header| names(header.word.load(Ordering::Acquire), weak))
+        self.header(weak.index).is_some_and(|header| names(header.word.load(Ordering::Acquire), weak))
     }
 
     /// Becomes an owner of the object, if it still has one.
     ///
     /// # Errors
     /// [`Stale`] if it has not, or has 2^31 - 1.
-    pub fn upgrade(&self, weak: Weak) -> Result<Owner<'_>, Stale> {
-        let header = self.headers.get(weak.index as usize).ok_or(Stale)?;
+    pub fn upgrade(&self, weak: Weak) -> Result<Owner<'_, H, C>, Stale> {
+        let header = self.header(weak.index).ok_or(Stale)?;
         let mut word = header.word.load(Ordering::Relaxed);
         loop {
             if !names(word, weak) || word & OWNERS == OWNERS {
@@ -189,8 +212,8 @@ impl<'a> Pool<'a> {
     /// Where the object of a slot lies in the arena, whoever owns it: offset and bytes.
     #[must_use]
     pub fn place(&self, index: u32) -> Option<(u64, u32)> {
-        let header = self.headers.get(index as usize)?;
-        let class = self.classes.get(header.class.load(Ordering::Relaxed) as usize)?;
+        let header = self.header(index)?;
+        let class = self.classes.as_ref().get(header.class.load(Ordering::Relaxed) as usize)?;
         let nth = index.checked_sub(class.first())?;
         Some((class.offset() + u64::from(nth) * u64::from(class.size()), class.size()))
     }
@@ -199,8 +222,8 @@ impl<'a> Pool<'a> {
     /// to return memory to the system. Nobody may use the pool meanwhile, which `&mut` says. Returns the bytes.
     pub fn trim(&mut self, mut give_back: impl FnMut(u64, u32)) -> u64 {
         let mut bytes = 0;
-        for index in 0..self.headers.len() as u32 {
-            let free = self.headers[index as usize].word.load(Ordering::Relaxed) & LIVE == 0;
+        for index in 0..self.slots {
+            let free = self.header(index).is_some_and(|header| header.word.load(Ordering::Relaxed) & LIVE == 0);
             if let (true, Some((offset, len))) = (free, self.place(index)) {
                 give_back(offset, len);
                 bytes += u64::from(len);
@@ -215,7 +238,7 @@ impl<'a> Pool<'a> {
         let (live, retired) = (self.live.load(Ordering::Relaxed), self.retired.load(Ordering::Relaxed));
         PoolStatistics {
             live,
-            free: (self.headers.len() as u32).saturating_sub(live).saturating_sub(retired),
+            free: self.slots.saturating_sub(live).saturating_sub(retired),
             high_water: self.high_water.load(Ordering::Relaxed),
             failures: self.failures.load(Ordering::Relaxed),
             retired,
@@ -223,44 +246,60 @@ impl<'a> Pool<'a> {
         }
     }
 
-    fn release(&self, index: u32) {
-        let Some(header) = self.headers.get(index as usize) else { return };
+    /// Drops an owner that was [kept](Owner::keep) as plain data. Whether it was the last, so that the object is free.
+    ///
+    /// # Errors
+    /// [`Stale`] if the object has no owner; then nothing has changed.
+    pub fn release(&self, weak: Weak) -> Result<bool, Stale> {
+        let header = self.header(weak.index).ok_or(Stale)?;
         let mut word = header.word.load(Ordering::Relaxed);
         loop {
+            if !names(word, weak) {
+                return Err(Stale);
+            }
             let last = word & OWNERS == 1;
             let now = if last { free_word(word) } else { word - 1 };
             // ORDERING: release what this owner did with the object, and for the last one acquire what others did.
             match header.word.compare_exchange_weak(word, now, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) if last => break,
-                Ok(_) => return,
+                Ok(_) => return Ok(false),
                 Err(now) => word = now,
             }
         }
-        let Some(class) = self.classes.get(header.class.load(Ordering::Relaxed) as usize) else { return };
         self.live.fetch_sub(1, Ordering::Relaxed);
-        self.bytes.fetch_sub(u64::from(class.size()), Ordering::Relaxed);
-        if generation(word) == u32::MAX {
-            self.retired.fetch_add(1, Ordering::Relaxed);
-        } else {
-            class.push(index, &header.next);
+        if let Some(class) = self.classes.as_ref().get(header.class.load(Ordering::Relaxed) as usize) {
+            self.bytes.fetch_sub(u64::from(class.size()), Ordering::Relaxed);
+            if weak.generation == u32::MAX {
+                self.retired.fetch_add(1, Ordering::Relaxed);
+            } else {
+                class.push(weak.index, &header.next);
+            }
         }
+        Ok(true)
     }
 }
 
 /// One of the owners of an object.
 #[derive(Debug)]
-pub struct Owner<'p> {
-    pool: &'p Pool<'p>,
+pub struct Owner<'p, H: AsRef<[Header]>, C: AsRef<[Class]>> {
+    pool: &'p Pool<H, C>,
     weak: Weak,
 }
 
-impl<'p> Owner<'p> {
+impl<'p, H: AsRef<[Header]>, C: AsRef<[Class]>> Owner<'p, H, C> {
     /// Another owner of the same object: what an operation in flight holds, so that nobody gives back what it uses.
     ///
     /// # Errors
     /// [`Stale`] if there are 2^31 - 1 already.
-    pub fn share(&self) -> Result<Owner<'p>, Stale> {
+    pub fn share(&self) -> Result<Owner<'p, H, C>, Stale> {
         self.pool.upgrade(self.weak)
+    }
+
+    /// Goes on to own the object as plain data, for C or a device, until [`Pool::release`] is told so. Who tells it more
+    /// often than owners were kept takes the object from the others.
+    #[must_use = "an object that nobody releases is never free again"]
+    pub fn keep(self) -> Weak {
+        ManuallyDrop::new(self).weak
     }
 
     /// A handle that keeps nothing.
@@ -288,9 +327,10 @@ impl<'p> Owner<'p> {
     }
 }
 
-impl Drop for Owner<'_> {
+impl<H: AsRef<[Header]>, C: AsRef<[Class]>> Drop for Owner<'_, H, C> {
     fn drop(&mut self) {
-        self.pool.release(self.weak.index);
+        // Stale if somebody has released more than was kept.
+        let _ = self.pool.release(self.weak);
     }
 }
 
@@ -316,6 +356,28 @@ mod tests {
         assert_ne!(again.weak().generation, old.generation);
         assert!(!pool.is_valid(old) && pool.upgrade(old).is_err());
         assert!(!pool.is_valid(Weak { index: 9, generation: 1 }));
+    }
+
+    #[test]
+    fn s15_a_handle_that_went_over_a_wire_names_what_it_named_and_no_other_bytes_do() {
+        let headers = [const { Header::new() }; 3];
+        let mut classes = [Class::new(64, 3)];
+        let pool = Pool::new(&headers, &mut classes).unwrap();
+        drop([pool.get(1).unwrap(), pool.get(1).unwrap()]);
+        let owners = [pool.get(1).unwrap(), pool.get(1).unwrap()];
+        for owner in &owners {
+            let bytes = owner.weak().to_bytes();
+            let came = pool.upgrade(Weak::from_bytes(bytes)).unwrap();
+            assert_eq!((came.weak(), came.offset()), (owner.weak(), owner.offset()));
+            let others = owners.each_ref().map(|owner| owner.weak());
+            for bit in 0..64 {
+                let mut changed = bytes;
+                changed[bit / 8] ^= 1 << (bit % 8);
+                let changed = Weak::from_bytes(changed);
+                assert_eq!(pool.is_valid(changed), others.contains(&changed), "{changed:?}");
+            }
+        }
+        assert_eq!(Weak { index: 0x0403_0201, generation: 0x0807_0605 }.to_bytes(), [1, 2, 3, 4, 5, 6, 7, 8]);
     }
 
     #[test]
@@ -363,6 +425,23 @@ mod tests {
         pool.reset();
         let _both = [pool.get(8).unwrap(), pool.get(8).unwrap()];
         assert!(!pool.is_valid(weak) && !pool.is_valid(leaked));
+    }
+
+    #[test]
+    fn s15_an_owner_kept_as_plain_data_counts_until_it_is_released() {
+        let pool = Pool::new([const { Header::new() }; 1], [Class::new(8, 1)]).unwrap();
+        let kept = pool.get(8).unwrap().keep();
+        let owner = pool.upgrade(kept).unwrap();
+        assert_eq!((pool.release(kept), pool.is_valid(kept)), (Ok(false), true), "the other one is left");
+        assert_eq!(pool.release(kept), Ok(true), "once too often");
+        drop(owner);
+        assert_eq!((pool.release(kept), pool.statistics().live), (Err(Stale), 0));
+        let next = pool.get(8).unwrap();
+        assert_eq!(pool.release(kept), Err(Stale), "the place is another object's");
+        assert!(pool.is_valid(next.weak()) && pool.get(8).is_err(), "freed once");
+        for made_up in [Weak { index: 1, generation: 1 }, Weak { index: u32::MAX, generation: u32::MAX }] {
+            assert_eq!(pool.release(made_up), Err(Stale));
+        }
     }
 
     #[test]

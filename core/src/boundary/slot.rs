@@ -50,6 +50,21 @@ pub struct Weak {
     pub generation: u32,
 }
 
+impl Weak {
+    /// As it goes over a wire: the index, then the generation, both with their lowest byte first.
+    #[must_use]
+    pub const fn to_bytes(self) -> [u8; 8] {
+        ((self.generation as u64) << 32 | self.index as u64).to_le_bytes()
+    }
+
+    /// The handle in these bytes; all are one, and its pool says whether it names something.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 8]) -> Weak {
+        let bits = u64::from_le_bytes(bytes);
+        Weak { index: bits as u32, generation: (bits >> 32) as u32 }
+    }
+}
+
 /// The word of a slot without owners, in its next generation; the last generation is not followed by another.
 pub(super) const fn free_word(word: u64) -> u64 {
     (generation(word).saturating_add(1) as u64) << 32
