@@ -75,6 +75,20 @@ SAYS(stencil_submit, umbra_stencil_submit(stencil, 1, at, count, NULL))
 SAYS(stencil_alloc, umbra_stencil_alloc(stencil, 1, at, count, 0, &number))
 SAYS(places_for, umbra_cached_memory_alloc(places, at, count, 0))
 
+static int objects_of(void *at, size_t count)
+{
+    struct umbra_object_pool_options options;
+    int code;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.classes = at;
+    options.class_count = count;
+    code = umbra_object_pool_create(&options, &other);
+    if (code == 0)
+        must(umbra_object_pool_destroy(other));
+    return code;
+}
+
 static int cache_alloc(void *at, size_t count)
 {
     struct umbra_cache_grant grants[4];
@@ -191,6 +205,7 @@ static const struct row {
     ROW(set_of, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
     ROW(fabric_for, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
     ROW(fabric_along, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
+    ROW(objects_of, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
     ROW(cache_alloc, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
     ROW(cache_free, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
     ROW(cache_free_by, 0, -UMBRA_ENOSLOT, -UMBRA_EINVAL, -UMBRA_EINVAL),

@@ -90,7 +90,7 @@ extern "C" {
 #define UMBRA_ELOST 133             /* gateway of the other host not reached, or dead: nobody knows what was done */
 #define UMBRA_EEXISTS 134           /* a pool of this name exists */
 #define UMBRA_ENOPOOL 135           /* no pool has this name */
-#define UMBRA_EBUSY 136             /* another process is changing what the call needs: retry, or reclaim if it died */
+#define UMBRA_EBUSY 136             /* another call is changing what this one needs: retry, or reclaim if its process died */
 
 /* ---- the library ---- */
 
@@ -553,6 +553,75 @@ int umbra_cached_memory_forget_later(umbra_cached_memory memory, uint64_t data, 
 int umbra_cached_memory_interrupt(umbra_cached_memory memory);
 /* Also after an interrupt. */
 int umbra_cached_memory_statistics(umbra_cached_memory memory, struct umbra_cache_statistics *statistics);
+
+/* ---- object pools: places in memory of the program, for the threads of this process; nothing touches the bytes ---- */
+
+typedef uint64_t umbra_object_pool;
+/* One of the owners of an object: dropped once, and stale from then on, whoever else owns the object. */
+typedef uint64_t umbra_owner;
+
+/* Names an object and keeps nothing: eight bytes of plain data, for messages and devices. Those who get it look at the bytes only;
+ * back at its pool it names the object that it named, or nothing any more, also if another object lies at the place. */
+struct umbra_weak {
+    uint32_t index;
+    uint32_t generation;
+};
+
+struct umbra_object_class {
+    uint32_t bytes;                 /* of each object; umbra_object_class_for rounds so that at most a quarter is wasted */
+    uint32_t count;
+};
+
+struct umbra_object_pool_options {
+    size_t size;                    /* sizeof(struct umbra_object_pool_options) */
+    const struct umbra_object_class *classes; /* in the order of their bytes, which grow */
+    size_t class_count;
+    uint32_t owners;                /* at once at most; 0: two for each object, and 64 */
+};
+
+/* The bytes of the class for objects of so many; -UMBRA_ENEVER above 3.5 GiB. */
+int umbra_object_class_for(uint32_t bytes, uint32_t *class_bytes);
+
+/* Memory of the program's own, of umbra_object_pool_arena bytes, is what offsets are of: on the heap, shared, or a device's. */
+int umbra_object_pool_create(const struct umbra_object_pool_options *options, umbra_object_pool *pool);
+int umbra_object_pool_arena(umbra_object_pool pool, uint64_t *bytes);
+/* Releases the handle; -UMBRA_EINUSE: objects have owners. */
+int umbra_object_pool_destroy(umbra_object_pool pool);
+/* Begins anew: all objects are free, and every owner and every struct umbra_weak from before is stale. */
+int umbra_object_pool_reset(umbra_object_pool pool);
+/* Calls give_back for each object that is free, so that the program can return that memory to the system; bytes (may be NULL)
+ * gets how many they were. This call, _reset and _destroy have the pool alone: they are -UMBRA_EBUSY while another thread is in
+ * a call of it, and calls of other threads and of give_back are -UMBRA_EBUSY meanwhile. */
+int umbra_object_pool_trim(umbra_object_pool pool, void (*give_back)(void *context, uint64_t offset, uint32_t length),
+                           void *context, uint64_t *bytes);
+
+struct umbra_object_pool_statistics {
+    size_t size;                    /* sizeof(struct umbra_object_pool_statistics) */
+    uint32_t live;                  /* objects in use */
+    uint32_t free;
+    uint32_t high_water;            /* objects that were in use at once at most */
+    uint32_t failures;              /* nothing was handed out */
+    uint32_t retired;               /* places that were used 2^32 times, and are not used again */
+    uint32_t owners;
+    uint64_t bytes;                 /* of the objects in use */
+};
+
+int umbra_object_pool_statistics(umbra_object_pool pool, struct umbra_object_pool_statistics *statistics);
+
+/* An object of at least so many bytes, with one owner. -UMBRA_EFULL: all that are large enough are in use, or there are as many
+ * owners as there can be; -UMBRA_ENEVER: none is so large. */
+int umbra_object_get(umbra_object_pool pool, uint32_t bytes, umbra_owner *owner);
+/* Another owner of the same object: what an operation in flight holds. */
+int umbra_object_share(umbra_object_pool pool, umbra_owner owner, umbra_owner *other);
+/* Drops an owner; last (may be NULL) gets 1 if it was the last one, and the object is free, else 0. */
+int umbra_object_drop(umbra_object_pool pool, umbra_owner owner, int *last);
+/* Where the object lies; length may be NULL. */
+int umbra_object_place(umbra_object_pool pool, umbra_owner owner, uint64_t *offset, uint32_t *length);
+int umbra_object_weak(umbra_object_pool pool, umbra_owner owner, struct umbra_weak *weak);
+/* Whether the object still has an owner, 1 or 0: a moment later it may have none. */
+int umbra_object_is_valid(umbra_object_pool pool, struct umbra_weak weak, int *valid);
+/* Becomes an owner of the object; -UMBRA_ESTALE if it has none any more. */
+int umbra_object_upgrade(umbra_object_pool pool, struct umbra_weak weak, umbra_owner *owner);
 
 /* ---- stencil caches: whole neighbourhoods, each input loaded once for all that wait for it ---- */
 

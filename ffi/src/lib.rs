@@ -19,6 +19,8 @@
 //! shared_cache  create, attach, alloc, reclaim        a cache that processes share
 //! memory    alloc, free, interrupt                  ranges of any length
 //! cached_memory  alloc, free, remember, forget      data of any length in one memory
+//! object_pool   create, reset, trim, statistics   places in a program's memory, for its objects
+//! object    get, share, drop, place, weak, upgrade   one of them, with owners that are counted
 //! pool      create, attach, alloc, reference, destroy       memory that processes share
 //! uid       draw                                    numbers for pools and channels
 //! channel   create, attach, send, receive, poll, barrier    messages between processes
@@ -51,6 +53,7 @@ mod maker;
 mod member;
 mod named;
 mod object;
+mod owners;
 mod statistics;
 mod status;
 mod stenciled;
@@ -109,6 +112,8 @@ pub mod lookup;
 pub mod memory;
 #[allow(unsafe_code)]
 pub mod mesh;
+#[allow(unsafe_code)]
+pub mod object_pool;
 #[allow(unsafe_code)]
 pub mod pool;
 #[allow(unsafe_code)]

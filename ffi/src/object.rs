@@ -1,6 +1,6 @@
 //! What handles name, and how to get at it.
 //!
-//! They name sessions, groups, regions, reads, caches, memories, pools, channels, exchanges and members.
+//! They name sessions, groups, regions, reads, caches, memories, pools, objects, channels, exchanges and members.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -26,6 +26,7 @@ use crate::handle::Handles;
 use crate::joint::Joint;
 use crate::maker::Maker;
 use crate::member::{Seat, Seated};
+use crate::owners::Owned;
 use crate::status::{Code, Failure};
 use crate::stenciled::Stenciled;
 
@@ -44,6 +45,7 @@ pub(crate) enum Object {
     Memory(Box<cache::Memory>),
     CachedMemory(Box<CachedMemory<Sparse<Vec<Line>>>>),
     Stencil(Box<Stenciled>),
+    Objects(Owned),
     Pool(Arc<Pool>),
     FarPool(RemotePool),
     Channel(Arc<Channel>),
@@ -280,6 +282,14 @@ pub(crate) fn with_cached_memory<R>(
 pub(crate) fn with_stencil<R>(handle: u64, act: impl FnOnce(&Stenciled) -> Result<R, Failure>) -> Result<R, Failure> {
     match &*HANDLES.get(handle)? {
         Object::Stencil(stencil) => act(stencil),
+        _ => Err(Code::WrongKind.into()),
+    }
+}
+
+/// Uses the pool of objects that a handle names; many may at once.
+pub(crate) fn with_objects<R>(handle: u64, act: impl FnOnce(&Owned) -> Result<R, Failure>) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::Objects(objects) => act(objects),
         _ => Err(Code::WrongKind.into()),
     }
 }

@@ -84,7 +84,7 @@ pub(crate) enum Code {
     Exists,
     /// No pool has the name.
     NoPool,
-    /// Another process is changing what the call needs.
+    /// Another call, of this process or of another, is changing what this one needs.
     Busy,
 }
 
@@ -153,7 +153,7 @@ codes! {
     Lost = 133, "gateway of the other host is not reached or does not answer: whether the call was carried out is not known";
     Exists = 134, "a pool of this name exists: attach to it, or choose another name";
     NoPool = 135, "no pool has this name: it was never made, or has ended";
-    Busy = 136, "another process is changing what the call needs: retry, or reclaim what it held if it died";
+    Busy = 136, "another call is changing what this one needs: retry, or reclaim what its process held if it died";
 }
 
 impl Code {

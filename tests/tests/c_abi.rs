@@ -348,6 +348,11 @@ fn memory_in_c_does_all_that_the_header_promises() {
 }
 
 #[test]
+fn s15_handles_of_objects_go_from_c_over_a_wire_and_back() {
+    runs_alone("object_pool", &[], &[]);
+}
+
+#[test]
 fn s33_the_main_loop_in_c_may_wait_for_the_slots_of_each_point() {
     runs_alone("stencil", &["60", "50", "2", "300", "2", "3", "wait"], &["20", "12", "1", "70", "2", "2", "wait"]);
 }
