@@ -23,6 +23,7 @@ mod fabric;
 mod firmware;
 mod frame;
 mod gateway;
+mod head;
 mod inputs;
 mod link;
 mod manifest;
@@ -82,6 +83,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "array", seeds: array::seeds, feed: array::feed },
     Target { name: "manifest", seeds: manifest::seeds, feed: manifest::feed },
     Target { name: "fabric", seeds: fabric::seeds, feed: fabric::feed },
+    Target { name: "head", seeds: head::seeds, feed: head::feed },
 ];
 
 /// Feeds bytes to the target of this name; for the fuzz targets, which know only a name.

@@ -6,6 +6,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
+use std::panic::{self, AssertUnwindSafe};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
@@ -21,6 +22,7 @@ use umbra::secret::Secret;
 use umbra::sys::segment::Segment;
 use umbra_core::atomic::{AtomicU32, Ordering};
 use umbra_core::boundary::{Message, Shape, Sparse};
+use umbra_tests::boundary_job::{long_extent, send_to_one_that_does_not_receive};
 use umbra_tests::machine;
 use umbra_tests::random_exchanges::Exchanges;
 use umbra_tests::rig::{self, Guarded, Scratch};
@@ -51,6 +53,26 @@ fn s10_random_exchanges_arrive_while_agents_come_and_go() {
             }
         }
     });
+}
+
+#[test]
+fn s7_a_long_send_to_a_rank_that_never_receives_returns_with_an_agent_and_without() {
+    for (smallest_slot, is_attended) in [256, 1 << 18].into_iter().flat_map(|slot| [(slot, false), (slot, true)]) {
+        let extent = long_extent();
+        let segment = Arc::new(Agent::segment(extent).unwrap());
+        let is_over = AtomicU32::new(0);
+        thread::scope(|scope| {
+            let agent = is_attended.then(|| Agent::attach(segment.clone(), extent).unwrap());
+            if let Some(mut agent) = agent {
+                let is_over = &is_over;
+                scope.spawn(move || agent.attend(|| is_over.load(Ordering::Relaxed) == 0).unwrap());
+            }
+            let ends = [0, 1].map(|rank| Attended::attach(segment.clone(), extent, rank).unwrap());
+            let went = panic::catch_unwind(AssertUnwindSafe(|| send_to_one_that_does_not_receive(ends, smallest_slot)));
+            is_over.store(1, Ordering::Relaxed);
+            assert!(went.unwrap_or_else(|panic| panic::resume_unwind(panic)), "there is a second slot");
+        });
+    }
 }
 
 /// The program that is the agent of such a run, with its memory.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,9 @@ use umbra::boundary::{
     Stage, Store, Transport, Tree, fill_edges, largest_message,
 };
 use umbra_core::boundary::{BuildError, Element, Message, Shape, VoteError};
-use umbra_tests::boundary_job::{SETTINGS, along, job, job_with, same, shape, sparse};
+use umbra_tests::boundary_job::{
+    SETTINGS, along, job, job_with, long_extent, same, send_to_one_that_does_not_receive, shape, sparse,
+};
 
 /// A number that is different for every cell of the whole mesh, field and component; `cell` may lie around the edge.
 fn value(mesh: &Grid, block: u32, field: u16, component: usize, cell: [i64; 3]) -> f64 {
@@ -70,6 +73,18 @@ fn s18_and_s19_every_ghost_gets_its_cell_and_interiors_stay() {
                 let mesh = Grid::new(shape, along(dimensions, count, 1), [true; 3], ranks);
                 job(&same(&mesh, ranks), &fields, 2, |rank, boundary, mut store| {
                     let mut boundary = boundary.unwrap();
+                    if count == 1 {
+                        // All directions lead from the block to itself.
+                        let to_itself: Vec<_> = boundary
+                            .machine()
+                            .entries()
+                            .iter()
+                            .map(|entry| (entry.key.field, entry.key.element))
+                            .collect();
+                        let around = 3_usize.pow(dimensions as u32) - 1;
+                        assert_eq!(to_itself.len(), if rank == 0 { 3 * around } else { 0 }, "{dimensions} dimensions");
+                        assert_eq!(to_itself.iter().collect::<HashSet<_>>().len(), to_itself.len(), "each once");
+                    }
                     for block in mesh.owned_by(rank) {
                         for field in 0..3 {
                             fill(&mesh, &mut store, block, field, fields[usize::from(field)].components as usize);
@@ -184,6 +199,17 @@ const SHARED: usize = 3 * 8 + 5;
 const GHOST: usize = 3 * 8 + 1;
 
 #[test]
+fn s7_a_long_send_to_a_rank_that_never_receives_returns() {
+    // What stays with its sender, and what fits into the slot.
+    for smallest_slot in [256, 1 << 18] {
+        let extent = long_extent();
+        let segment = Arc::new(Fabric::segment(extent).unwrap());
+        let ends = [0, 1].map(|rank| Fabric::attach(segment.clone(), extent, rank).unwrap());
+        assert!(send_to_one_that_does_not_receive(ends, smallest_slot), "there is a second slot");
+    }
+}
+
+#[test]
 fn s20_to_s24_thresholds_nan_defaults_and_nulls() {
     for ranks in [1, 2] {
         let field = sparse(1e-3, 1e-4, 0.0);
@@ -214,6 +240,32 @@ fn s20_one_live_corner_cell_makes_only_its_own_channels_live() {
         let present: Vec<_> = (0..9).filter(|&block| store.values(block, 0, 0).is_some()).collect();
         assert_eq!(present, [0, 1, 3, 4], "the corner, the two faces that it is part of, and itself");
     });
+}
+
+#[test]
+fn s20_one_live_cell_in_space_makes_only_the_channels_of_its_faces_edges_and_corner_live() {
+    let shape = shape(3, 4, 1);
+    // Each block has 26 other neighbours.
+    let mesh = Grid::new(shape, [3, 3, 3], [true; 3], 1);
+    let cases = [
+        ("the corner, three edges and three faces", [0, 0, 0], &[0, 1, 3, 4, 9, 10, 12, 13][..]),
+        ("the corner at the other end", [3, 3, 3], &[13, 14, 16, 17, 22, 23, 25, 26]),
+        ("the edge and its two faces", [1, 0, 0], &[1, 4, 10, 13]),
+        ("an edge along another direction", [3, 0, 2], &[10, 11, 13, 14]),
+        ("the face", [1, 2, 0], &[4, 13]),
+        ("nobody else", [1, 2, 1], &[13]),
+    ];
+    for (what, cell, expected) in cases {
+        job(&same(&mesh, 1), &[sparse(1e-3, 1e-4, 0.0)], 2, |_, boundary, mut store| {
+            let mut boundary = boundary.unwrap();
+            store.allocate(13, 0).unwrap();
+            let (at, _) = cells(shape).find(|(_, here)| *here == cell).unwrap();
+            store.stage(0).values_mut(13, 0).unwrap()[at] = 1.0;
+            boundary.exchange(&mut store.stage(0)).unwrap();
+            let present: Vec<_> = (0..27).filter(|&block| store.values(block, 0, 0).is_some()).collect();
+            assert_eq!(present, expected, "{what}");
+        });
+    }
 }
 
 #[test]
@@ -619,8 +671,18 @@ fn s30_s32_blocks_move_to_other_ranks_between_exchanges() {
                 if alone {
                     let _ = boundary.send(&store.stage(0), Scope::Any).unwrap();
                 }
+                // What comes to this rank, and what of that the first one owes it, which sends after the vote only.
+                let entries = boundary.machine().entries().iter().map(|entry| entry.key);
+                let into: Vec<_> = entries.filter(|key| mesh.owner(key.receiver) == rank).collect();
+                let owed: Vec<_> = into.iter().filter(|key| mesh.owner(key.sender) == 0).copied().collect();
                 match boundary.remesh(mesh).unwrap_err() {
-                    BoundaryError::StillOpen(late) if alone => assert!(late.count > 0),
+                    error @ BoundaryError::StillOpen(_) if alone => {
+                        assert!(error.to_string().contains(&format!("rank 0: {}", owed[0])), "{error}");
+                        let BoundaryError::StillOpen(late) = error else { unreachable!("just matched") };
+                        let named: Vec<_> = late.missing.iter().map(|missing| (missing.rank, missing.key)).collect();
+                        let first: Vec<_> = owed.iter().take(4).map(|key| (0, *key)).collect();
+                        assert_eq!((late.count, named), (into.len(), first));
+                    }
                     error if alone => panic!("{error}"),
                     error => assert!(error.to_string().contains("rank 1"), "{error}"),
                 }

@@ -212,3 +212,8 @@ fn manifests_of_pools() {
 fn memories_of_boundary_exchanges() {
     inputs("fabric", 100_000);
 }
+
+#[test]
+fn heads_of_boundary_exchanges() {
+    a_million_inputs("head");
+}

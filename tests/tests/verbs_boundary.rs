@@ -1,4 +1,4 @@
-//! Boundary exchange over queue pairs of a real device (s10, s34, s35, s41).
+//! Boundary exchange over queue pairs of a real device (s7, s10, s34, s35, s41).
 //!
 //! The bits are the same as over shared memory. Without a device each test says `skipped: ` and why.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -13,6 +13,7 @@ use umbra::boundary::{Boundary, BoundaryError, Extent, Scope, Settings, Store, T
 use umbra::boundary::{Fields as _, Mesh as _};
 use umbra::verbs::Port;
 use umbra_tests::answer::{good, value};
+use umbra_tests::boundary_job::{long_extent, send_to_one_that_does_not_receive};
 use umbra_tests::random_exchanges::Exchanges;
 use umbra_tests::rig;
 use umbra_tests::verbs::device;
@@ -98,6 +99,15 @@ fn s10_random_exchanges_arrive_as_they_were_sent_and_what_does_not_fit_is_read()
             *overflows.lock().unwrap() += exchanges.run(end).unwrap().overflows;
         });
         assert!(overflows.into_inner().unwrap() > 0, "bursts do not fit into the slots");
+    }
+}
+
+#[test]
+fn s7_a_long_send_to_a_rank_that_never_receives_returns() {
+    let Some(port) = port() else { return };
+    for smallest_slot in [256, 1 << 18] {
+        let Ok(ends) = ends(&port, long_extent()).try_into() else { unreachable!("two ranks") };
+        send_to_one_that_does_not_receive::<VerbsRing>(ends, smallest_slot);
     }
 }
 
