@@ -1,4 +1,6 @@
-//! Heads of messages of a boundary exchange: as they come, and written by this program of any numbers.
+//! Heads of messages of a boundary exchange.
+//!
+//! They are read as they come, and written by this program with any numbers.
 
 use umbra_core::boundary::{HEAD, Head, HeadError, Live, bitmap_bytes};
 
