@@ -1,9 +1,10 @@
-//! Which blocks have a field, against a model that knows where the blob is.
+//! Which blocks have a field and what ranks send, against a model that knows where the blob is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::domain::Blob;
 use super::{AdvectError, Options, Problem, run};
+use crate::boundary::{Mesh as _, Tree};
 
 const BLOCKS: i64 = 6;
 const CELLS: i64 = 8;
@@ -59,6 +60,87 @@ fn s36_exactly_the_blocks_that_the_blob_meets_or_met_lately_have_the_field() {
                 *looks = if idle { *looks + 1 } else { 0 };
                 *looks < options.idle
             });
+        }
+    }
+}
+
+/// What the ranks send each other: by time step and rank, live strips and the bytes of these; in each exchange, strips of one
+/// field from each rank.
+struct Sent {
+    live: Vec<Vec<[u64; 2]>>,
+    strips: Vec<u64>,
+}
+
+/// Where the blobs of a plane are at each exchange says it all.
+fn sent(options: &Options, mesh: &Tree) -> Sent {
+    let (blocks, cells) = (i64::from(options.blocks), i64::from(options.cells));
+    let ranks = options.ranks as usize;
+    // What a block shows to a neighbour: whether a cell is of that strip, and how many there are.
+    let part = |at: i64, off: i64| match off {
+        -1 => at < GHOSTS,
+        0 => true,
+        _ => at >= cells - GHOSTS,
+    };
+    let len = |off: i64| if off == 0 { cells } else { GHOSTS };
+    let neighbours = || (0..9).map(|n| [n % 3 - 1, n / 3 - 1]).filter(|off| *off != [0, 0]);
+    let owner = |at: [i64; 2]| {
+        let [x, y] = at.map(|n| n.rem_euclid(blocks) as u32);
+        mesh.owner(mesh.find(0, [x, y, 0]).unwrap()) as usize
+    };
+    let peers = |at: [i64; 2], off: [i64; 2]| {
+        let (here, there) = (owner(at), owner([at[0] + off[0], at[1] + off[1]]));
+        (here != there).then_some(here)
+    };
+    let mut strips = vec![0; ranks];
+    for at in (0..blocks * blocks).map(|n| [n % blocks, n / blocks]) {
+        neighbours().filter_map(|off| peers(at, off)).for_each(|rank| strips[rank] += 1);
+    }
+    let mut live = vec![vec![[0; 2]; ranks]; options.cycles as usize];
+    for field in 0..options.fields {
+        let blob = Blob::new(options.seed, field, blocks * cells, options.radius, options.dimensions);
+        let mut cells_of: Vec<[i64; 3]> = blob.cells(0).collect();
+        for cycle in &mut live {
+            for direction in 0..2 {
+                let mut shown = BTreeSet::new();
+                for [x, y, _] in &cells_of {
+                    let [x, y] = [x, y].map(|n| n.rem_euclid(blocks * cells));
+                    let off = neighbours().filter(|off| part(x % cells, off[0]) && part(y % cells, off[1]));
+                    shown.extend(off.map(|off| ([x / cells, y / cells], off)));
+                }
+                for (at, off) in shown {
+                    let Some(rank) = peers(at, off) else { continue };
+                    let bytes = 8 * len(off[0]) * len(off[1]);
+                    cycle[rank] = [cycle[rank][0] + 1, cycle[rank][1] + bytes as u64];
+                }
+                cells_of.iter_mut().for_each(|cell| cell[direction] += blob.signs[direction]);
+            }
+        }
+    }
+    Sent { live, strips }
+}
+
+#[test]
+fn s37_each_rank_sends_exactly_the_strips_that_the_blobs_are_in() {
+    let reference = Options::new(Problem::Shift, 2);
+    let small = Options { blocks: BLOCKS as u32, cells: CELLS as u32, fields: 3, radius: 2, cycles: 60, ..reference };
+    for options in [reference, Options { ranks: 3, seed: 7, ..small }, Options { ranks: 8, idle: 1, ..small }] {
+        let mesh = options.mesh().unwrap();
+        let Sent { live, strips } = sent(&options, &mesh);
+        let outcome = run(&options, |_| ()).unwrap();
+        let total = live.iter().flatten().map(|sent| sent[1]).sum::<u64>();
+        assert!(total > 0);
+        for (nth, rank) in outcome.ranks.iter().enumerate() {
+            for (cycle, (came, expected)) in rank.cycle_bytes.iter().zip(&live).enumerate() {
+                assert_eq!(*came, expected[nth][1], "rank {nth} of {}, step {cycle}", options.ranks);
+            }
+            let [all_live, bytes] = [0, 1].map(|what| live.iter().map(|cycle| cycle[nth][what]).sum::<u64>());
+            let all = strips[nth] * u64::from(options.fields) * 2 * u64::from(options.cycles);
+            assert_eq!((rank.cycle_bytes.len(), rank.counts[1]), (live.len(), bytes), "rank {nth}");
+            assert_eq!(
+                [rank.counts[3], rank.counts[4]],
+                [all_live, all - all_live],
+                "live and null strips of rank {nth}"
+            );
         }
     }
 }

@@ -43,6 +43,11 @@ const RUNS: &[(u32, &str)] = &[
     (3, "advect --problem shift --cells 8 --radius 2 --cycles 24 --transport rma --split --delay-us 300"),
     (4, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --transport rma --reversed"),
     (8, "advect --problem smooth -d 3 --blocks 2 --cells 6 --radius 2 --cycles 10 --transport rma"),
+    // The reference cases, at their full size and length.
+    (4, "advect --problem shift"),
+    (4, "advect --problem shift -d 3"),
+    (4, "advect --problem smooth"),
+    (4, "advect --problem smooth -d 3"),
     (8, "group"),
     // Several nodes, with an agent each, on this machine.
     (4, "group --nodes 2"),
