@@ -1,4 +1,6 @@
-//! Which blocks have a field and what ranks send, against a model that knows where the blob is.
+//! The demonstrator beside a model that knows where the blobs are.
+//!
+//! It knows which blocks have a field, and what ranks send.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -11,18 +11,23 @@
 //! check in every exchange, inside the measured time, that the right strips came with the right values. Figures are tenth
 //! percentiles of batches of exchanges.
 //!
-//! In the last row there are four ranks on each core, in pairs of which each does such exchanges: whoever waits has to let
+//! In one row there are four ranks on each core, in pairs of which each does such exchanges: whoever waits has to let
 //! others run. The peer is the fastest of those that have a message for each strip.
 //!
-//! What the specification of boundary exchange asks for at least (its scenarios 42 and 46) is a gate: where it is not reached
-//! the bench fails. The bars are higher.
+//! In the rows *MpiSlot* ours are two processes that `mpirun` starts, too, and exchange the same over `umbra_mpi::MpiSlot`. The
+//! last rows are those of the reference case of the demonstrator, sparse beside dense.
 //!
-//! The peer is `over_mpi.c`, built by `mpicc`; without that its rows are left out.
+//! What the specification of boundary exchange asks for at least (its section 4.4 and scenarios 42 and 46) is a gate: where it
+//! is not reached the bench fails. Other bars are higher.
+//!
+//! The peer is `over_mpi.c`, built by `mpicc`; without that its rows are left out, and without a build of the example
+//! `mostly_empty` of `host/mpi` those of MpiSlot.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a bench that cannot be set up ends")]
 
 mod over_mpi;
+mod reference;
 mod strips;
 
 use std::fmt::Display;
@@ -136,11 +141,27 @@ struct Bench {
 impl Bench {
     /// Both sides of a case; `None` if it is not wanted or the peer is missing, which is noted.
     fn figures(&self, name: &str, case: Case) -> Option<(Figures, [Figures; 3])> {
+        self.beside(name, case, || Ok(ours(case, &self.cores)))
+    }
+
+    /// The same with whatever measures ours.
+    fn beside(
+        &self,
+        name: &str,
+        case: Case,
+        ours: impl FnOnce() -> Result<Figures, String>,
+    ) -> Option<(Figures, [Figures; 3])> {
         if !self.report.wants(name) {
             return None;
         }
         let before = self.peer.as_ref().map(|peer| peer.run(case));
-        let ours = ours(case, &self.cores);
+        let ours = match ours() {
+            Ok(ours) => ours,
+            Err(reason) => {
+                self.report.note(format_args!("{name}: skipped: {reason}"));
+                return None;
+            }
+        };
         let after = self.peer.as_ref().map(|peer| peer.run(case));
         match (before, after) {
             (Ok(Ok(before)), Ok(Ok(after))) => {
@@ -186,6 +207,21 @@ impl Bench {
         }
     }
 
+    /// One amount over MPI on both sides, with the bar of its time against early receives, which may be the least, too.
+    fn slot(&mut self, case: Case, bar: f64, is_least: bool) {
+        let name = format!("{} strips of {} B, MpiSlot", case.channels, case.bytes);
+        let Some((ours, [early, _, slot])) = self.beside(&name, case, || over_mpi::ours(case)) else { return };
+        self.report.row(Row::new(&name, ours.time, early.time, over_mpi::EARLY, "us", LOWER)).bar(bar);
+        self.report.row(Row::new(&name, ours.time, slot.time, over_mpi::SLOT, "us", LOWER));
+        let memory = format!("{name}, memory to receive");
+        let row = Row::new(&memory, ours.memory, early.memory, over_mpi::EARLY, "B", LOWER);
+        self.report.row(row).bar(1.0 / 0.3);
+        if is_least {
+            self.gate(&name, early.time / ours.time, bar);
+            self.gate(&memory, early.memory / ours.memory, 1.0 / 0.3);
+        }
+    }
+
     /// Four ranks on a core.
     fn crowd(&mut self, case: Case) {
         let name = format!(
@@ -222,8 +258,12 @@ fn main() -> ExitCode {
     for case in cases {
         bench.case(Case { sides: 2, ..case }, None, None);
     }
+    for (case, (bar, is_least)) in cases.into_iter().zip([(2.0, true), (2.3, false), (1.0, true)]) {
+        bench.slot(case, bar, is_least);
+    }
     let pairs = 2 * bench.cores.len() as u32;
     bench.crowd(Case { pairs, ..case(64, 512, 31, 6) });
+    reference::rows(&mut bench);
     bench.report.finish();
     if bench.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

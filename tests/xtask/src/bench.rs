@@ -14,6 +14,8 @@ use crate::workspace::Workspace;
 const VERBS: &str = "verbs";
 /// The bench whose peer is a program over MPI.
 const BOUNDARY: &str = "boundary";
+/// The example of `host/mpi` that measures ours over MPI for it, and the variable that names it there.
+const OVER_MPI: (&str, &str) = ("mostly_empty", "UMBRA_MOSTLY_EMPTY");
 /// What stands before and behind its rows, among what the guest's console shows.
 const MARK: &str = "umbra-bench: rows";
 
@@ -33,26 +35,32 @@ pub(crate) fn run(workspace: &Workspace, name: &Option<String>, options: &[Strin
             at_device(workspace, options)?;
             continue;
         }
+        let mut command = Command::new("cargo");
+        command.args(["bench", "--quiet", "--package", "umbra-tests", "--bench", &bench, "--"]).args(options);
         if bench == BOUNDARY {
-            prepare_mpi(workspace)?;
+            command.envs(prepare_mpi(workspace)?.map(|program| (OVER_MPI.1, program)));
         }
-        let status = Command::new("cargo")
-            .args(["bench", "--quiet", "--package", "umbra-tests", "--bench", &bench, "--"])
-            .args(options)
-            .stdin(Stdio::null())
-            .status()?;
-        good &= status.success();
+        good &= command.stdin(Stdio::null()).status()?.success();
     }
     Ok(good)
 }
 
-/// Brings MPI where that is allowed; the bench itself says which rows are missing without.
-fn prepare_mpi(workspace: &Workspace) -> Result<(), Failure> {
+/// Brings MPI where that is allowed, and builds ours on it; the bench itself says which rows are missing without.
+fn prepare_mpi(workspace: &Workspace) -> Result<Option<PathBuf>, Failure> {
     let log = Log::create(&workspace.folder("xtask-logs")?.join("bench-boundary.log"), false)?;
-    if let Err(reason) = install::system_packages(install::Mpi::OPEN.packages, &log) {
-        eprintln!("bench {BOUNDARY}: without MPI: {reason}");
+    let packages = install::system_packages(install::Mpi::OPEN.packages, &log);
+    let build = packages.and_then(|()| install::Libclang::prepare(&log)).map(|libclang| {
+        let cargo = Run::cargo().words("build --release --manifest-path host/mpi/Cargo.toml --example").arg(OVER_MPI.0);
+        // The driver whose library the launcher of the bench is of.
+        libclang.env(cargo.arg("--target-dir").arg(&workspace.target)).env("MPICC", "mpicc")
+    });
+    match build.and_then(|build| build.succeed(&log).map_err(|failure| failure.to_string())) {
+        Ok(()) => Ok(Some(workspace.target.join("release/examples").join(OVER_MPI.0))),
+        Err(reason) => {
+            eprintln!("bench {BOUNDARY}: without MPI, or without ours on it: {reason}");
+            Ok(None)
+        }
     }
-    Ok(())
 }
 
 /// Runs the bench of verbs where there is a device; what the machine lacks for that is said.

@@ -59,6 +59,8 @@ const EXAMPLES: &[(u32, &str, &str)] = &[
     (2, "random_exchanges", "10000"),
     (5, "random_exchanges", "100"),
     (8, "random_exchanges", "40"),
+    // What the bench of boundary exchange runs.
+    (2, "mostly_empty", "64 512 3 5"),
     // The ends of every transport, made anew over what was left for those before.
     (2, "ends_anew", ""),
     (3, "ends_anew", ""),

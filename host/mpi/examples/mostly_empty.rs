@@ -1,0 +1,76 @@
+//! Exchanges of mostly empty strips between two ranks, under `mpirun`.
+//!
+//! They are those of the bench `boundary`, which runs this program, with what it measures of them: each rank has a block,
+//! and of the strips that it sends nine in ten hold nothing. Both ranks check in every exchange that the right strips came
+//! with the right values.
+//!
+//! ```text
+//! mpirun -n 2 mostly_empty STRIPS BYTES BATCHES EXCHANGES
+//! ```
+//!
+//! prints the tenth percentile and the median of the batches in microseconds of an exchange, and the bytes kept to receive
+//! into as they were at the end of half of the batches.
+#![forbid(unsafe_code)]
+
+mod together;
+
+#[allow(clippy::expect_used, reason = "a bench that cannot be set up ends")]
+#[path = "../../../tests/benches/boundary/strips.rs"]
+mod strips;
+
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::time::{Duration, Instant};
+
+use umbra::boundary::{Boundary, Field, Settings};
+use umbra_core::boundary::Sparse;
+use umbra_mpi::{Communicator, MpiSlot};
+
+use strips::{Pair, Strips};
+
+const USAGE: &str = "usage: mpirun -n 2 mostly_empty STRIPS BYTES BATCHES EXCHANGES, none of them 0, BYTES 8 at least";
+
+fn run(world: Communicator) -> Result<(), Box<dyn Error>> {
+    let numbers: Result<Vec<u32>, _> = std::env::args().skip(1).map(|number| number.parse()).collect();
+    let [count, bytes, batches, exchanges] = numbers?[..] else { return Err(USAGE.into()) };
+    if world.size() != 2 || bytes < 8 || [count, batches, exchanges].contains(&0) {
+        return Err(USAGE.into());
+    }
+    let fields = vec![Field::sparse(Sparse::new(1e-12, 1e-14, 0.0)?); count as usize];
+    let transport = MpiSlot::new(world, Some(Duration::from_secs(60)))?;
+    let mut boundary = Boundary::build(&Pair::new(bytes, 1), &fields, transport, Settings::default())?;
+    let mut strips = Strips::new(world.rank(), count, bytes, 1);
+    let (mut times, mut memory) = (Vec::new(), Vec::new());
+    // The first batch warms up.
+    for batch in 0..=batches {
+        world.gather(&[0])?;
+        let begun = Instant::now();
+        for _ in 0..exchanges {
+            strips.touch();
+            boundary.exchange(&mut strips)?;
+            strips.check();
+        }
+        world.gather(&[0])?;
+        if batch > 0 {
+            times.push(begun.elapsed().as_secs_f64() * 1e6 / f64::from(exchanges));
+            memory.push(boundary.receive_bytes().0);
+        }
+    }
+    boundary.close()?;
+    if world.rank() == 0 {
+        times.sort_by(f64::total_cmp);
+        memory.sort_unstable();
+        writeln!(
+            io::stdout(),
+            "{:.3} {:.3} {}",
+            times[times.len() / 10],
+            times[times.len() / 2],
+            memory[memory.len() / 2]
+        )?;
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    together::main(run)
+}

@@ -1,0 +1,74 @@
+//! The reference case of the demonstrator, sparse beside dense.
+//!
+//! Eight blobs move through 8 x 8 blocks of 32 x 32 cells for 512 time steps, on four ranks over shared memory, which are
+//! threads of this process and bound to no core. The dense run, in which every block has every field, comes before and after
+//! the sparse one. What comes out is the closed form, bit for bit, or there are no rows.
+
+use umbra::advect::{Options, Outcome, Problem, run};
+
+use umbra_tests::bench::{Row, Samples};
+
+use crate::{Bench, LOWER};
+
+const NAME: &str = "reference A2, 4 ranks";
+const DENSE: &str = "the same, dense";
+
+/// What a sparse run needs at most, as the specification has it, of what a dense one needs.
+const TIME: f64 = 0.4;
+const FIELDS: f64 = 0.0625;
+const SLOTS: f64 = 0.3;
+
+/// What a run needs.
+struct Run {
+    /// Microseconds of a time step of the slowest rank: median.
+    time: f64,
+    /// Bytes of fields of all ranks, at most.
+    fields: f64,
+    /// Bytes to receive into, the sum of what each rank has at most.
+    slots: f64,
+    /// Bytes that ranks send each other in a time step.
+    payload: f64,
+    /// The most messages that a rank sends in an exchange.
+    messages: f64,
+}
+
+fn measure(options: &Options) -> Run {
+    let Outcome { ranks, wrong, field_bytes_peak, .. } = run(options, |_| ()).expect("the reference case runs");
+    assert_eq!(wrong, Some(0), "cells that differ from the closed form");
+    let slowest = |cycle: usize| ranks.iter().map(|rank| rank.cycles_ns[cycle]).max().unwrap_or(0) as f64 / 1e3;
+    let times = Samples::new((0..options.cycles as usize).map(slowest).collect());
+    Run {
+        time: times.map_or(f64::NAN, |times| times.percentile(50.0)),
+        fields: field_bytes_peak as f64,
+        slots: ranks.iter().map(|rank| rank.slot_bytes[1]).sum::<u64>() as f64,
+        payload: ranks.iter().map(|rank| rank.counts[1]).sum::<u64>() as f64 / f64::from(options.cycles),
+        messages: ranks.iter().map(|rank| rank.messages_each).max().unwrap_or(0) as f64,
+    }
+}
+
+/// Its rows.
+pub(crate) fn rows(bench: &mut Bench) {
+    if !bench.report.wants(NAME) {
+        return;
+    }
+    let options = Options::new(Problem::Shift, 2);
+    let dense = Options { dense: true, ..options };
+    let (before, sparse, after) = (measure(&dense), measure(&options), measure(&dense));
+    let time = (before.time + after.time) / 2.0;
+    for (what, ours, peer, unit, most) in [
+        ("a time step", sparse.time, time, "us", Some(TIME)),
+        ("fields at most", sparse.fields, before.fields, "B", Some(FIELDS)),
+        ("memory to receive", sparse.slots, before.slots, "B", Some(SLOTS)),
+        ("payload of a time step", sparse.payload, before.payload, "B", None),
+    ] {
+        let name = format!("{NAME}, {what}");
+        let entry = bench.report.row(Row::new(&name, ours, peer, DENSE, unit, LOWER));
+        if let Some(most) = most {
+            entry.bar(1.0 / most);
+            bench.gate(&name, peer / ours, 1.0 / most);
+        }
+    }
+    let (name, peers) = (format!("{NAME}, messages of a rank in an exchange"), f64::from(options.ranks - 1));
+    bench.report.row(Row::new(&name, sparse.messages, peers, "one a peer", "", LOWER)).bar(1.0);
+    bench.gate(&name, peers / sparse.messages, 1.0);
+}
