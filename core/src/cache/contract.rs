@@ -148,6 +148,15 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
         Ok(self.find(data).map(|slot| self.seen(slot).1))
     }
 
+    /// References to `data`.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    pub fn references(&self, data: u64) -> Result<u32, Interrupted> {
+        self.working()?;
+        Ok(self.find(data).map_or(0, |slot| self.seen(slot).0))
+    }
+
     /// Slots that are assigned, with or without references.
     ///
     /// # Errors

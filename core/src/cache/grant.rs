@@ -93,7 +93,25 @@ impl Pin {
     pub fn slot(&self) -> u32 {
         self.slot
     }
+
+    /// The pin as a number beside its data and its slot, for those who cannot keep a value; never 0. [`Pin::marked`] is the pin
+    /// again.
+    #[must_use]
+    pub fn into_mark(self) -> u64 {
+        MARKED | u64::from(self.epoch)
+    }
+
+    /// The pin with this mark; `None` if that is none. One that was made twice, or up, gives back somebody else's reference
+    /// to the data, if there is one.
+    #[must_use]
+    pub fn marked(data: u64, slot: u32, mark: u64) -> Option<Pin> {
+        let epoch = mark as u32;
+        (mark == MARKED | u64::from(epoch)).then_some(Pin { data, slot, epoch })
+    }
 }
+
+/// In every mark of a pin.
+const MARKED: u64 = 1 << 48;
 
 /// What a slot is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -178,6 +178,16 @@ where
         Ok(())
     }
 
+    /// Tells an interrupted memory that nobody writes to the place of `data` any more; whether it was an outstanding fill.
+    pub fn settle(&mut self, data: u64) -> bool {
+        let Some(at) = self.find(data).filter(|_| self.interrupted) else { return false };
+        let filling = self.slot(at).is_filling();
+        if filling {
+            self.slot_mut(at).set(ABANDONED);
+        }
+        filling
+    }
+
     fn filling(&self, data: u64) -> Result<u32, FillError> {
         self.working()?;
         let at = self.find(data).ok_or(FillError::NotAssigned { data })?;

@@ -106,6 +106,12 @@ where
         self.memory.outstanding_fills()
     }
 
+    /// Bytes of the longest stretch in which nothing is in use; see [`CachedMemory::longest_run`].
+    #[must_use]
+    pub fn longest_run(&self) -> u64 {
+        self.memory.longest_run()
+    }
+
     /// How many wait now for content.
     pub fn waiting_for_content(&self) -> u32 {
         self.contents.waiting()
@@ -255,6 +261,11 @@ where
     /// [`FillError`] if the data has no place any more, or if it was filled.
     pub fn abandon(&mut self, data: u64) -> Result<(), FillError> {
         self.room_mut().abandon(data)
+    }
+
+    /// Tells an interrupted memory that nobody writes to this place any more; see [`CachedMemory::settle`].
+    pub fn settle(&mut self, data: u64) -> bool {
+        self.room_mut().memory.settle(data)
     }
 
     /// Frees the place of idle content, and says whether there was any.

@@ -272,6 +272,11 @@ where
         self.act(|memory| memory.abandon(data))
     }
 
+    /// Tells an interrupted memory that nobody writes to this place any more; see [`Waiting::settle`].
+    pub fn settle(&self, data: u64) -> bool {
+        self.act(|memory| memory.settle(data))
+    }
+
     /// Frees the place of idle content, and says whether there was any.
     ///
     /// # Errors

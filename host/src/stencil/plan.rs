@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use umbra_core::cache::Slot;
-use umbra_core::stencil::{ByNumber, Future, Group, Input, Limits, Reference, Stencil, Storage};
+use umbra_core::stencil::{ByNumber, Future, Group, Input, Limits, Names, Reference, Stencil, Storage};
 
 use super::error::BuildError;
 use crate::sys::heap::reserved;
@@ -65,6 +65,22 @@ impl Plan {
         inputs: Vec<Input>,
         future: F,
     ) -> Result<Stencil<Vectors, ByNumber, F>, BuildError> {
+        self.cache_of(slots, different, members, inputs, ByNumber, future)
+    }
+
+    /// [`Plan::cache_in`] for inputs that have other names than the numbers of their records, which the future is asked by.
+    ///
+    /// # Errors
+    /// As for [`Plan::cache`].
+    pub fn cache_of<N: Names, F: Future>(
+        self,
+        slots: Range<u32>,
+        different: usize,
+        members: usize,
+        inputs: Vec<Input>,
+        names: N,
+        future: F,
+    ) -> Result<Stencil<Vectors, N, F>, BuildError> {
         let storage = Storage {
             slots: reserved(slots.len(), || Slot::EMPTY)?,
             buckets: reserved(BUCKETS, || 0)?,
@@ -74,6 +90,6 @@ impl Plan {
         };
         let largest_group = u32::try_from(different).unwrap_or(u32::MAX);
         let limits = Limits { largest_group, active: self.active, horizon: self.horizon };
-        Ok(Stencil::new(storage, ByNumber, future, slots, limits)?)
+        Ok(Stencil::new(storage, names, future, slots, limits)?)
     }
 }
