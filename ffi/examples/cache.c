@@ -145,6 +145,80 @@ static void batches(void)
     CHECK(umbra_cache_free_all(cache, data, grants, 2, &done) == -UMBRA_ESTALE && done == 0);
 }
 
+/* References as values, what slots are doing, and how many references there are. */
+static void pins(void)
+{
+    struct umbra_cache_options options;
+    struct umbra_pin first, second, made_up;
+    uint32_t state, references, slot, found;
+    umbra_cache cache;
+
+    doing = "pins";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.first_slot = 10;
+    options.slots = 1;
+    options.contract = UMBRA_CACHE_REMEMBERING;
+    must(umbra_cache_create(&options, &cache));
+    must(umbra_cache_state(cache, 5, &state));
+    must(umbra_cache_references(cache, 5, &references));
+    CHECK(state == UMBRA_SLOT_NONE && references == 0);
+    must(umbra_cache_pin(cache, 5, 0, &first));
+    CHECK(first.data == 5 && first.slot == 10 && first.found == UMBRA_FOUND_EMPTY && first.mark != 0);
+    must(umbra_cache_state(cache, 5, &state));
+    CHECK(state == UMBRA_SLOT_FILLING);
+    must(umbra_cache_abandon(cache, 5));
+    must(umbra_cache_state(cache, 5, &state));
+    CHECK(state == UMBRA_SLOT_ABANDONED);
+    must(umbra_cache_alloc(cache, 5, 0, &slot, &found));
+    CHECK(found == UMBRA_FOUND_EMPTY);
+    must(umbra_cache_remember(cache, 5));
+    must(umbra_cache_pin(cache, 5, 0, &second));
+    CHECK(second.found == UMBRA_FOUND_REMEMBERED);
+    must(umbra_cache_state(cache, 5, &state));
+    must(umbra_cache_references(cache, 5, &references));
+    CHECK(state == UMBRA_SLOT_IN_USE && references == 3);
+
+    doing = "pins that are given back";
+    must(umbra_cache_free_pin(cache, &first));
+    CHECK(first.mark == 0 && umbra_cache_free_pin(cache, &first) == -UMBRA_ENOSLOT);
+    made_up = second;
+    made_up.slot = 11;
+    CHECK(umbra_cache_free_pin(cache, &made_up) == -UMBRA_ENOSLOT);
+    made_up = second;
+    made_up.data = 6;
+    CHECK(umbra_cache_free_pin(cache, &made_up) == -UMBRA_ENOSLOT);
+    made_up = second;
+    made_up.mark += (uint64_t)1 << 40;
+    CHECK(umbra_cache_free_pin(cache, &made_up) == -UMBRA_ENOSLOT);
+    CHECK(umbra_cache_free_pin(cache, NULL) == -UMBRA_EINVAL);
+    must(umbra_cache_references(cache, 5, &references));
+    CHECK(references == 2);
+    must(umbra_cache_free(cache, 5));
+    CHECK(umbra_cache_pin(cache, 6, 0, &first) == -UMBRA_EFULL && first.mark == 0);
+    CHECK(umbra_cache_pin(cache, 6, 10, &first) == -UMBRA_ETIMEOUT);
+    CHECK(umbra_cache_pin(cache, 5, 0, NULL) == -UMBRA_EINVAL);
+    must(umbra_cache_references(cache, 5, &references));
+    CHECK(references == 1);
+    must(umbra_cache_free_pin(cache, &second));
+    must(umbra_cache_state(cache, 5, &state));
+    CHECK(state == UMBRA_SLOT_IDLE);
+    CHECK(umbra_cache_state(cache, 5, NULL) == -UMBRA_EINVAL && umbra_cache_references(cache, 5, NULL) == -UMBRA_EINVAL);
+
+    doing = "pins of before a reset";
+    must(umbra_cache_pin(cache, 5, 0, &first));
+    must(umbra_cache_interrupt(cache));
+    CHECK(umbra_cache_free_pin(cache, &first) == -UMBRA_EINTERRUPTED && first.mark != 0);
+    CHECK(umbra_cache_pin(cache, 5, 0, &second) == -UMBRA_EINTERRUPTED);
+    CHECK(umbra_cache_state(cache, 5, &state) == -UMBRA_EINTERRUPTED);
+    CHECK(umbra_cache_references(cache, 5, &references) == -UMBRA_EINTERRUPTED);
+    must(umbra_cache_reset(cache));
+    must(umbra_cache_pin(cache, 5, 0, &second));
+    CHECK(umbra_cache_free_pin(cache, &first) == -UMBRA_ENOSLOT);
+    must(umbra_cache_free_pin(cache, &second));
+    must(umbra_cache_destroy(cache));
+}
+
 int main(void)
 {
     struct umbra_cache_options options;
@@ -236,6 +310,7 @@ int main(void)
     must(umbra_cache_destroy(stack));
     many();
     batches();
+    pins();
     printf("all is right\n");
     return 0;
 }

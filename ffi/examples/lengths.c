@@ -10,8 +10,8 @@ static umbra_sender sender;
 static umbra_receiver receiver;
 static umbra_cache cache, interrupted;
 static umbra_shared_cache shared;
-static umbra_cached_memory places;
-static umbra_stencil stencil, stopped;
+static umbra_cached_memory places, abandoned;
+static umbra_stencil stencil, stopped, counted;
 static umbra_station station;
 static umbra_member member;
 static umbra_fabric fabric;
@@ -19,6 +19,7 @@ static struct umbra_stream_options plain;
 static struct umbra_mesh mesh;
 static int descriptor;
 static uint64_t group;
+static const uint64_t input = 1;
 static unsigned char reference[512];
 static size_t reference_length;
 /* What is long enough for all that is asked for. */
@@ -73,6 +74,8 @@ SAYS(shared_free_pins, umbra_shared_cache_free_pins(shared, at, count, &length))
 SAYS(stencil_count, umbra_stencil_count(stencil, at, count))
 SAYS(stencil_submit, umbra_stencil_submit(stencil, 1, at, count, NULL))
 SAYS(stencil_alloc, umbra_stencil_alloc(stencil, 1, at, count, 0, &number))
+SAYS(stencil_submit_members, umbra_stencil_submit_members(stencil, 1, at, count, NULL))
+SAYS(stencil_alloc_members, umbra_stencil_alloc_members(stencil, 1, at, count, 0, &number))
 SAYS(places_for, umbra_cached_memory_alloc(places, at, count, 0))
 
 static int objects_of(void *at, size_t count)
@@ -102,6 +105,37 @@ static int offer(void *at, size_t count)
         must(umbra_gpc_take_back(member, other));
     return code;
 }
+
+#define OPTIONS(type, name) \
+    struct type name; \
+    memset(&name, 0, sizeof name); \
+    name.size = sizeof name
+
+static int stencil_ids(void *at, size_t count)
+{
+    OPTIONS(umbra_stencil_options, options);
+    options.slots = options.groups = options.largest_group = 1;
+    options.inputs = count;
+    options.ids = at;
+    return undone(umbra_stencil_create(&options, &other), umbra_stencil_destroy);
+}
+
+/* Groups that are known beforehand, of so many lengths and inputs. */
+static int known(const size_t *lengths, size_t groups, const uint64_t *inputs)
+{
+    OPTIONS(umbra_stencil_options, options);
+    OPTIONS(umbra_stencil_groups, listed);
+    listed.lengths = lengths;
+    listed.count = groups;
+    listed.inputs = inputs;
+    options.slots = options.groups = options.largest_group = 1;
+    options.inputs = 1;
+    options.known = &listed;
+    return undone(umbra_stencil_create(&options, &other), umbra_stencil_destroy);
+}
+
+SAYS(stencil_known, known(&count, 1, at))
+SAYS(stencil_known_lengths, known(at, count, NULL))
 
 /* A call of what nobody has registered, which is said last. */
 static int call(const uint32_t *members, size_t count, const void *header, size_t header_length, const void *data,
@@ -170,6 +204,36 @@ static int take_kept(void *at, size_t count)
     return umbra_sender_take_kept(sender, at, count, &length, NULL);
 }
 
+/* Makes a group ready; those that were accepted before end. */
+static void ready(void)
+{
+    OPTIONS(umbra_stencil_action, action);
+    must(umbra_stencil_submit(stencil, 1, &input, 1, &group));
+    for (;;) {
+        must(umbra_stencil_poll(stencil, &action));
+        if (action.kind == UMBRA_ACTION_PREPARE)
+            must(umbra_stencil_prepared(stencil, action.data));
+        else if (action.group == group)
+            return;
+        else
+            must(umbra_stencil_free_group(stencil, action.group));
+    }
+}
+
+/* Hands the group over that is ready; there is another one then. */
+static int stencil_hand_over(void *at, size_t count)
+{
+    int code = umbra_stencil_hand_over(stencil, group, at, count, &length);
+    if (code == 0) {
+        must(umbra_stencil_free(stencil, input));
+        ready();
+    }
+    return code;
+}
+
+SAYS(stencil_unclaimed, umbra_stencil_unclaimed(counted, at, count, &length))
+SAYS(places_outstanding, umbra_cached_memory_outstanding(abandoned, at, count, &length))
+
 /* ---- what each says ---- */
 
 /* Of which any address is one: it is not asked about a crooked one. */
@@ -216,6 +280,11 @@ static const struct row {
     ROW(stencil_count, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
     ROW(stencil_submit, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
     ROW(stencil_alloc, -UMBRA_ETIMEOUT, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
+    ROW(stencil_submit_members, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
+    ROW(stencil_alloc_members, -UMBRA_ETIMEOUT, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
+    ROW(stencil_ids, 0, 0, -UMBRA_EINVAL, -UMBRA_EINVAL),
+    ROW(stencil_known, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
+    ROW(stencil_known_lengths, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
     ROW(places_for, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
     /* Buffers get no more than there is, however large. */
     ROW(error_text, 0, -UMBRA_EINVAL, 0, BYTES),
@@ -236,6 +305,9 @@ static const struct row {
     ROW(cache_outstanding, -UMBRA_ESIZE, -UMBRA_EINVAL, 0, -UMBRA_EINVAL),
     ROW(stencil_outstanding, -UMBRA_ESIZE, -UMBRA_EINVAL, 0, -UMBRA_EINVAL),
     ROW(stencil_slots, -UMBRA_ESIZE, -UMBRA_EINVAL, 0, -UMBRA_EINVAL),
+    ROW(stencil_hand_over, -UMBRA_ESIZE, -UMBRA_EINVAL, 0, -UMBRA_EINVAL),
+    ROW(stencil_unclaimed, -UMBRA_ESIZE, -UMBRA_EINVAL, 0, -UMBRA_EINVAL),
+    ROW(places_outstanding, -UMBRA_ESIZE, -UMBRA_EINVAL, 0, -UMBRA_EINVAL),
 };
 
 static void ask(const struct row *row, const char *what, void *at, size_t count, int expected)
@@ -248,11 +320,6 @@ static void ask(const struct row *row, const char *what, void *at, size_t count,
 }
 
 /* ---- what they are asked with ---- */
-
-#define OPTIONS(type, name) \
-    struct type name; \
-    memset(&name, 0, sizeof name); \
-    name.size = sizeof name
 
 static uint32_t of_rank(void *context, uint32_t block)
 {
@@ -282,6 +349,7 @@ static void conversation(void)
 static void caches(void)
 {
     uint32_t slot, found;
+    struct umbra_placed place = {1, 8, 0, 0};
     OPTIONS(umbra_cache_options, slots);
     OPTIONS(umbra_shared_cache_options, of_all);
     OPTIONS(umbra_memory_options, bytes);
@@ -296,12 +364,14 @@ static void caches(void)
     bytes.capacity = 4096;
     bytes.ranges = 4;
     must(umbra_cached_memory_create(&bytes, &places));
+    must(umbra_cached_memory_create(&bytes, &abandoned));
+    must(umbra_cached_memory_alloc(abandoned, &place, 1, 0));
+    must(umbra_cached_memory_interrupt(abandoned));
 }
 
 /* One with a group that is ready, and one that was interrupted while it loaded. */
 static void stencils(void)
 {
-    const uint64_t input = 1;
     OPTIONS(umbra_stencil_options, options);
     OPTIONS(umbra_stencil_action, action);
     options.slots = 4;
@@ -309,13 +379,11 @@ static void stencils(void)
     options.groups = 8;
     options.largest_group = 3;
     must(umbra_stencil_create(&options, &stencil));
-    must(umbra_stencil_submit(stencil, 1, &input, 1, NULL));
-    do {
-        must(umbra_stencil_poll(stencil, &action));
-        if (action.kind == UMBRA_ACTION_PREPARE)
-            must(umbra_stencil_prepared(stencil, action.data));
-    } while (action.kind != UMBRA_ACTION_READY);
-    group = action.group;
+    ready();
+    options.counted = 1;
+    must(umbra_stencil_create(&options, &counted));
+    must(umbra_stencil_count(counted, &input, 1));
+    options.counted = 0;
     must(umbra_stencil_create(&options, &stopped));
     must(umbra_stencil_submit(stopped, 1, &input, 1, NULL));
     must(umbra_stencil_poll(stopped, &action));
@@ -364,6 +432,7 @@ int main(void)
         ask(row, "more than all addresses", room, SIZE_MAX, row->endless);
     }
     CHECK(umbra_fabric_release(fabric) == 0 && umbra_gpc_leave(member) == 0 && umbra_station_detach(station) == 0);
+    CHECK(umbra_stencil_destroy(counted) == 0 && umbra_cached_memory_destroy(abandoned) == 0);
     CHECK(umbra_stencil_destroy(stopped) == 0 && umbra_stencil_destroy(stencil) == 0);
     CHECK(umbra_cached_memory_destroy(places) == 0);
     must(umbra_shared_cache_statistics(shared, &told));

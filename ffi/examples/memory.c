@@ -86,10 +86,23 @@ static void ranges(struct umbra_memory_options *options)
     CHECK(umbra_memory_free(memory, 0) == -UMBRA_ESTALE);
 }
 
+/* How full a memory that caches is, and how scattered. */
+static struct umbra_cached_memory_figures figures_of(umbra_cached_memory memory)
+{
+    struct umbra_cached_memory_figures told;
+    told.size = sizeof told;
+    must(umbra_cached_memory_figures(memory, &told));
+    CHECK(told.capacity == 1000);
+    return told;
+}
+
 int main(void)
 {
     struct umbra_memory_options options;
+    struct umbra_cached_memory_figures figures;
     struct umbra_cache_statistics told;
+    struct umbra_fill fills[2];
+    size_t count;
     struct umbra_placed group[2] = {{1, 400, 0, 99}, {2, 600, 0, 99}};
     struct umbra_placed large[2] = {{4, 600, 0, 99}, {5, 600, 0, 99}};
     struct umbra_placed other = {1, 401, 0, 99};
@@ -123,6 +136,11 @@ int main(void)
     must(umbra_cached_memory_remember(memory, 1));
     CHECK(umbra_cached_memory_remember(memory, 1) == -UMBRA_ENOTFILLING);
     must(umbra_cached_memory_wait_filled(memory, 1, PATIENCE_MS));
+    must(umbra_cached_memory_outstanding(memory, fills, 2, &count));
+    CHECK(count == 1 && fills[0].data == 2 && fills[0].offset == group[1].offset);
+    figures = figures_of(memory);
+    CHECK(figures.free == 0 && figures.largest == 0 && figures.in_use == 1000 && figures.longest_run == 0);
+    CHECK(figures.used_ranges == 2 && figures.free_ranges == 0 && figures.data_in_use == 2);
 
     doing = "errors of groups";
     CHECK(umbra_cached_memory_alloc(memory, large, 2, PATIENCE_MS) == -UMBRA_ENEVER);
@@ -143,6 +161,13 @@ int main(void)
     CHECK(pthread_join(thread, NULL) == 0);
     must(umbra_cached_memory_free(memory, 1));
     CHECK(umbra_cached_memory_free(memory, 1) == -UMBRA_EUNUSED);
+    /* Data 1 is idle: it has its bytes, and may leave. */
+    figures = figures_of(memory);
+    CHECK(figures.free == 600 && figures.in_use == 0 && figures.data_in_use == 0 && figures.used_ranges == 1);
+    CHECK(figures.longest_run >= 1000 - 1000 / 32 && figures.longest_run <= 1000);
+    figures.size = 8;
+    CHECK(umbra_cached_memory_figures(memory, &figures) == -UMBRA_ESTRUCT);
+    CHECK(umbra_cached_memory_figures(memory, NULL) == -UMBRA_EINVAL);
     CHECK(umbra_cached_memory_forget(memory, 1, (int *)(void *)((char *)&forgotten + 1)) == -UMBRA_EINVAL);
     must(umbra_cached_memory_forget(memory, 1, &forgotten));
     CHECK(forgotten == 1);
@@ -152,15 +177,29 @@ int main(void)
     doing = "interrupt";
     large[0].data = 7;
     must(umbra_cached_memory_alloc(memory, large, 1, 0));
+    /* Nobody can say so of a memory at work. */
+    must(umbra_cached_memory_settle(memory, 7));
+    must(umbra_cached_memory_outstanding(memory, fills, 2, &count));
+    CHECK(count == 1 && fills[0].data == 7 && fills[0].offset == large[0].offset);
     CHECK(pthread_create(&thread, NULL, wait_for_interrupt, &memory) == 0);
     must(umbra_cached_memory_interrupt(memory));
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK(umbra_cached_memory_free(memory, 7) == -UMBRA_EINTERRUPTED);
+    must(umbra_cached_memory_outstanding(memory, fills, 2, &count));
+    CHECK(count == 1 && fills[0].data == 7 && fills[0].offset == large[0].offset);
+    CHECK(figures_of(memory).in_use == 600);
+    must(umbra_cached_memory_settle(memory, 8));
+    must(umbra_cached_memory_outstanding(memory, fills, 2, &count));
+    CHECK(count == 1);
+    must(umbra_cached_memory_settle(memory, 7));
+    must(umbra_cached_memory_outstanding(memory, fills, 2, &count));
+    CHECK(count == 0);
     told.size = sizeof told;
     must(umbra_cached_memory_statistics(memory, &told));
     CHECK(told.hits == 1 && told.loads == 4 && told.forgotten == 1);
     must(umbra_cached_memory_destroy(memory));
     CHECK(umbra_cached_memory_destroy(memory) == -UMBRA_ESTALE);
+    CHECK(umbra_cached_memory_settle(memory, 7) == -UMBRA_ESTALE);
     printf("all is right\n");
     return 0;
 }

@@ -300,6 +300,31 @@ int umbra_cache_alloc(umbra_cache cache, uint64_t data, uint64_t timeout_ms, uin
 int umbra_cache_wait_filled(umbra_cache cache, uint64_t data, uint64_t timeout_ms);
 int umbra_cache_free(umbra_cache cache, uint64_t data);
 
+/* A reference as a value. */
+struct umbra_pin {
+    uint64_t data;
+    uint64_t mark;                  /* 0 once it was given back */
+    uint32_t slot;
+    uint32_t found;                 /* UMBRA_FOUND_... */
+};
+
+/* As umbra_cache_alloc; followed by one umbra_cache_free_pin. */
+int umbra_cache_pin(umbra_cache cache, uint64_t data, uint64_t timeout_ms, struct umbra_pin *pin);
+/* -UMBRA_ENOSLOT: it was given back already, or the cache was reset since. Do not copy pins: who gives a copy back gives back another
+ * reference to the same data, if there is one. */
+int umbra_cache_free_pin(umbra_cache cache, struct umbra_pin *pin);
+
+/* What the slot of data is doing. */
+#define UMBRA_SLOT_NONE 0           /* the data has none */
+#define UMBRA_SLOT_FILLING 1        /* references are held, the content is not there yet */
+#define UMBRA_SLOT_ABANDONED 2      /* references are held, and whoever filled it gave up */
+#define UMBRA_SLOT_IN_USE 3         /* references are held to content */
+#define UMBRA_SLOT_IDLE 4           /* content without a reference */
+
+int umbra_cache_state(umbra_cache cache, uint64_t data, uint32_t *state);
+/* References to data. */
+int umbra_cache_references(umbra_cache cache, uint64_t data, uint32_t *references);
+
 /* What is told of each reference of a batch. */
 struct umbra_cache_grant {
     uint32_t slot;
@@ -343,6 +368,7 @@ struct umbra_cache_statistics {
     uint64_t evictions;             /* content left because its slot was needed */
     uint64_t forgotten;             /* content left on request, or after its last use */
     uint64_t refused;               /* no slot was found */
+    uint32_t waiting;               /* calls that wait now */
 };
 
 int umbra_cache_statistics(umbra_cache cache, struct umbra_cache_statistics *statistics);
@@ -445,13 +471,7 @@ int umbra_shared_cache_free_pins(umbra_shared_cache cache, struct umbra_shared_p
 /* Gives a reference to each of count data back by their ids. -UMBRA_EUNUSED and -UMBRA_ENOSLOT: freed too often. */
 int umbra_shared_cache_free_all(umbra_shared_cache cache, const uint64_t *data, size_t count, uint64_t timeout_ms, size_t *done);
 
-/* What the slot of data is doing. */
-#define UMBRA_SLOT_NONE 0           /* the data has none */
-#define UMBRA_SLOT_FILLING 1        /* references are held, the content is not there yet */
-#define UMBRA_SLOT_ABANDONED 2      /* references are held, and whoever filled it gave up */
-#define UMBRA_SLOT_IN_USE 3         /* references are held to content */
-#define UMBRA_SLOT_IDLE 4           /* content without a reference */
-
+/* What the slot of data is doing: UMBRA_SLOT_.... */
 int umbra_shared_cache_state(umbra_shared_cache cache, uint64_t data, uint64_t timeout_ms, uint32_t *state);
 /* References of all processes to data. */
 int umbra_shared_cache_references(umbra_shared_cache cache, uint64_t data, uint64_t timeout_ms, uint32_t *references);
@@ -520,6 +540,7 @@ struct umbra_memory_figures {
                                        it when somebody finds no room */
     uint32_t used_ranges;
     uint32_t free_ranges;
+    uint32_t waiting;               /* calls that wait now */
 };
 
 int umbra_memory_figures(umbra_memory memory, struct umbra_memory_figures *figures);
@@ -549,10 +570,34 @@ int umbra_cached_memory_abandon(umbra_cached_memory memory, uint64_t data);
 /* As for slot caches; forgotten may be NULL. */
 int umbra_cached_memory_forget(umbra_cached_memory memory, uint64_t data, int *forgotten);
 int umbra_cached_memory_forget_later(umbra_cached_memory memory, uint64_t data, int *forgotten);
-/* Ends every wait and makes every later call fail with -UMBRA_EINTERRUPTED, for good. */
+/* Ends every wait and makes every later call fail with -UMBRA_EINTERRUPTED, for good, but for the following ones. */
 int umbra_cached_memory_interrupt(umbra_cached_memory memory);
-/* Also after an interrupt. */
+
+struct umbra_fill {
+    uint64_t data;
+    uint64_t offset;                /* of its place */
+};
+
+/* The data whose places somebody may still be writing to: who found them empty, and whatever that had write (a device, a remote read).
+ * After an interrupt tell of each by _settle that nobody does any more; the bytes may be used for something else once none is left. */
+int umbra_cached_memory_outstanding(umbra_cached_memory memory, struct umbra_fill *buffer, size_t capacity, size_t *count);
+int umbra_cached_memory_settle(umbra_cached_memory memory, uint64_t data);
 int umbra_cached_memory_statistics(umbra_cached_memory memory, struct umbra_cache_statistics *statistics);
+
+struct umbra_cached_memory_figures {
+    size_t size;                    /* sizeof(struct umbra_cached_memory_figures) */
+    uint64_t capacity;              /* bytes managed */
+    uint64_t free;                  /* bytes that no data has, in all ranges together */
+    uint64_t largest;               /* bytes of the longest free range */
+    uint64_t in_use;                /* bytes of data with references; what is neither free nor in use may leave */
+    uint64_t longest_run;           /* bytes of the longest stretch in which nothing is in use: what can be placed now; one part in
+                                       32 shorter at times */
+    uint32_t used_ranges;           /* data with a place */
+    uint32_t free_ranges;
+    uint32_t data_in_use;           /* data with references */
+};
+
+int umbra_cached_memory_figures(umbra_cached_memory memory, struct umbra_cached_memory_figures *figures);
 
 /* ---- object pools: places in memory of the program, for the threads of this process; nothing touches the bytes ---- */
 
@@ -627,11 +672,31 @@ int umbra_object_upgrade(umbra_object_pool pool, struct umbra_weak weak, umbra_o
 
 typedef uint64_t umbra_stencil;
 
+#define UMBRA_SHAPE_BOX 0           /* all points that differ by at most the radius in each coordinate */
+#define UMBRA_SHAPE_STAR 1          /* all that differ in one coordinate, by at most the radius */
+
+/* A grid whose points are computed one after the other, each from its neighbours in the grid. Points and inputs are numbered row by
+ * row, the last coordinate fastest, and so are the groups: number n is the n-th that is submitted. */
+struct umbra_stencil_grid {
+    size_t size;                    /* sizeof(struct umbra_stencil_grid) */
+    uint32_t extents[3];            /* outermost first; a plane has an outermost extent of 1; less than 2^32 points */
+    uint32_t radius;
+    uint32_t shape;                 /* UMBRA_SHAPE_... */
+};
+
+/* Groups, in the order in which they will be submitted. */
+struct umbra_stencil_groups {
+    size_t size;                    /* sizeof(struct umbra_stencil_groups) */
+    const uint64_t *inputs;         /* of all groups, one group behind the other */
+    const size_t *lengths;          /* inputs of each group */
+    size_t count;                   /* groups */
+};
+
 struct umbra_stencil_options {
     size_t size;                    /* sizeof(struct umbra_stencil_options) */
     uint32_t first_slot;            /* slots are numbered from here */
     uint32_t slots;
-    uint64_t inputs;                /* ids of inputs are below this */
+    uint64_t inputs;                /* ids of inputs are below this; with ids: how many these are */
     uint32_t counted;               /* 1: how often inputs are used is told by umbra_stencil_count; 0: nobody knows */
     uint32_t groups;                /* groups that are submitted and not freed, at most; those in line are the known future */
     uint32_t largest_group;         /* different inputs of a group, at most */
@@ -639,8 +704,15 @@ struct umbra_stencil_options {
     uint32_t active;                /* groups that have all their slots, at most; 0: 1 */
     uint32_t overtake;              /* groups whose inputs are all there that pass one that waits, at most; 0: none */
     uint64_t horizon;               /* how many groups ahead uses are told apart: two rows of a plane; 0: 1 */
+    const uint64_t *ids;            /* any ids, each once; NULL: inputs are numbered */
+    /* What is known of uses beyond the groups in line: one of these, without ids, or NULL. Inputs leave after their last use, and
+     * before that the one whose next use is farthest. It is of one run; if the groups are others, that costs loads. */
+    const struct umbra_stencil_grid *grid;
+    const struct umbra_stencil_groups *known;
 };
 
+/* What options point to is looked at by this call only. -UMBRA_EINVAL: an id twice, two futures, or one with ids, a grid of no points
+ * or of more than there are inputs; -UMBRA_EUSAGE: known groups name an input that there is not. */
 int umbra_stencil_create(const struct umbra_stencil_options *options, umbra_stencil *stencil);
 /* Interrupts the cache and releases its handle. */
 int umbra_stencil_destroy(umbra_stencil stencil);
@@ -662,10 +734,24 @@ int umbra_stencil_alloc(umbra_stencil stencil, uint64_t point, const uint64_t *i
 /* Waits until a group that was accepted has all its slots; -UMBRA_ESTALE if it has ended already. */
 int umbra_stencil_wait_assigned(umbra_stencil stencil, uint64_t group, uint64_t timeout_ms);
 
+#define UMBRA_MEMBER_LOAD 0         /* an input */
+#define UMBRA_MEMBER_SCRATCH 1      /* a place for an output, under an id of its own among those of inputs: it is not loaded */
+
+struct umbra_stencil_member {
+    uint64_t data;
+    uint32_t kind;                  /* UMBRA_MEMBER_... */
+};
+
+/* As umbra_stencil_submit and umbra_stencil_alloc, for members of all kinds. */
+int umbra_stencil_submit_members(umbra_stencil stencil, uint64_t point, const struct umbra_stencil_member *members, size_t count,
+                                 uint64_t *group);
+int umbra_stencil_alloc_members(umbra_stencil stencil, uint64_t point, const struct umbra_stencil_member *members, size_t count,
+                                uint64_t timeout_ms, uint64_t *group);
+
 /* What is to be done: by polling, or by functions that are called. Ask after every call that changed something. */
 #define UMBRA_ACTION_NONE 0
 #define UMBRA_ACTION_PREPARE 1      /* load data into slot; answer with umbra_stencil_prepared or umbra_stencil_failed */
-#define UMBRA_ACTION_READY 2        /* compute point from the slots of group; answer with umbra_stencil_free_group */
+#define UMBRA_ACTION_READY 2        /* compute point from the slots of group; answer with umbra_stencil_free_group or _hand_over */
 #define UMBRA_ACTION_FAILED 3       /* point's group has ended: data could not be loaded */
 #define UMBRA_ACTION_INTERRUPTED 4  /* point's group has ended: the cache was interrupted */
 
@@ -700,6 +786,22 @@ int umbra_stencil_deliver(umbra_stencil stencil, const struct umbra_stencil_call
 int umbra_stencil_prepared(umbra_stencil stencil, uint64_t data);
 int umbra_stencil_failed(umbra_stencil stencil, uint64_t data);
 int umbra_stencil_free_group(umbra_stencil stencil, uint64_t group);
+/* Instead of umbra_stencil_free_group: stores the slots of a ready group, in the order in which its members were named, and ends it.
+ * Its slots stay until each of its members was given back by umbra_stencil_free: one that was named twice, twice. -UMBRA_ESIZE: it
+ * is still the caller's. */
+int umbra_stencil_hand_over(umbra_stencil stencil, uint64_t group, uint32_t *slots, size_t capacity, size_t *count);
+/* Gives a reference back that was handed over, in any order and from any thread. -UMBRA_ENOTREADY: groups hold the data, but it was
+ * not handed over; -UMBRA_EUNUSED and -UMBRA_ENOSLOT: freed too often. */
+int umbra_stencil_free(umbra_stencil stencil, uint64_t data);
+
+struct umbra_stencil_uses {
+    uint64_t data;
+    uint32_t uses;
+};
+
+/* Inputs of which more uses were counted than groups have named, with the rest: they keep slots that nobody needs. After the last
+ * group it tells what was counted too much; looks at all inputs; also after an interrupt. */
+int umbra_stencil_unclaimed(umbra_stencil stencil, struct umbra_stencil_uses *buffer, size_t capacity, size_t *count);
 
 /* As for slot caches; each group that nobody was told the end of is told of the interrupt: poll or deliver until there is
  * nothing more before the reset, which drops what was not told. The reset gives back the uses of each group that was not

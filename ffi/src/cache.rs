@@ -221,8 +221,8 @@ pub extern "C" fn umbra_cache_reset(cache: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_cache_statistics(cache: u64, statistics: *mut Counted) -> c_int {
     enter(|| {
-        let counted = with_cache(cache, |cache| Ok(cache.statistics().into()))?;
+        let counted = with_cache(cache, |cache| Ok(Counted::new(cache.statistics(), cache.waiting())))?;
         // SAFETY: the caller's promise about the structure.
-        unsafe { store_sized(statistics, &counted, size_of::<Counted>()) }
+        unsafe { store_sized(statistics, &counted, Counted::LEAST) }
     })
 }

@@ -8,8 +8,8 @@ use umbra_core::cache::keyed::InUse;
 use umbra_core::cache::policy::{Clock, Fifo, Lru, Never, Policy, S3Fifo, Sieve};
 use umbra_core::cache::waiting::{ContentError, Contract, WaitError};
 use umbra_core::cache::{
-    self, Dense, FillError, ForgetError, Forgetting, Found, FreeError, Grant, Index, Interrupted, Line, Partial, Plain,
-    Remembering, Remembers, ResetError, Sparse, Statistics,
+    self, Dense, FillError, ForgetError, Forgetting, Found, FreeError, Grant, Index, Interrupted, Line, Partial, Pin,
+    Plain, Remembering, Remembers, ResetError, Sparse, State, Statistics,
 };
 use umbra_core::error::Status;
 
@@ -18,9 +18,12 @@ use crate::status::{Code, Failure};
 
 /// What C can do with a cache of any kind.
 pub(crate) trait Cached: Send + Sync {
-    /// A reference: the slot, and what is found in it. Without a time it does not wait.
-    fn alloc(&self, data: u64, within: Duration) -> Result<(u32, Found), Failure>;
+    /// A reference, and what is told with it. Without a time it does not wait.
+    fn take(&self, data: u64, within: Duration) -> Result<(Option<Pin>, Grant), Failure>;
     fn free(&self, data: u64) -> Result<(), Failure>;
+    fn free_pin(&self, pin: Pin) -> Result<(), Failure>;
+    fn state(&self, data: u64) -> Result<Option<State>, Failure>;
+    fn references(&self, data: u64) -> Result<u32, Failure>;
     /// References now; how many of them there are, if not all.
     fn alloc_all(&self, data: &[u64], grants: &mut [Grant]) -> Result<(), (usize, Failure)>;
     fn free_all(&self, data: &[u64], grants: Option<&[Grant]>) -> Result<(), (usize, Failure)>;
@@ -30,7 +33,13 @@ pub(crate) trait Cached: Send + Sync {
     fn reset(&self) -> Result<(), Failure>;
     fn outstanding(&self) -> Vec<u32>;
     fn statistics(&self) -> Statistics;
+    fn waiting(&self) -> u32;
 
+    /// A reference that C holds by the id of its data: the slot, and what is found in it.
+    fn alloc(&self, data: u64, within: Duration) -> Result<(u32, Found), Failure> {
+        let (_, Grant { slot, found, .. }) = self.take(data, within)?;
+        Ok((slot, found))
+    }
     fn filled(&self, _: u64, _: Duration) -> Result<(), Failure> {
         Err(Code::Contract.into())
     }
@@ -51,6 +60,17 @@ pub(crate) fn number_of(found: Found) -> u32 {
         Found::Empty => 0,
         Found::Assigned => 1,
         Found::Remembered => 2,
+    }
+}
+
+/// The numbers by which C knows what a slot is doing.
+pub(crate) fn number_of_state(state: Option<State>) -> u32 {
+    match state {
+        None => 0,
+        Some(State::Filling) => 1,
+        Some(State::Abandoned) => 2,
+        Some(State::InUse) => 3,
+        Some(State::Idle) => 4,
     }
 }
 
@@ -127,19 +147,26 @@ pub(crate) fn partly<E: Into<Failure>>(partial: Partial<E>) -> (usize, Failure) 
 /// The operations that all contracts have.
 macro_rules! common {
     () => {
-        fn alloc(&self, data: u64, within: Duration) -> Result<(u32, Found), Failure> {
+        fn take(&self, data: u64, within: Duration) -> Result<(Option<Pin>, Grant), Failure> {
             let given = if within.is_zero() { self.0.try_alloc(data)? } else { self.0.alloc(data, within)? };
             let held = match given {
                 Given::Empty(fill) => fill.unremembered(),
                 Given::Assigned(held) | Given::Remembered(held) => held,
             };
-            let Grant { slot, found, .. } = held.grant();
-            // C holds the reference by the id of its data from here on.
-            let _ = held.into_pin();
-            Ok((slot, found))
+            let grant = held.grant();
+            Ok((held.into_pin(), grant))
         }
         fn free(&self, data: u64) -> Result<(), Failure> {
             Ok(self.0.free(data)?)
+        }
+        fn free_pin(&self, pin: Pin) -> Result<(), Failure> {
+            Ok(self.0.free_pin(pin)?)
+        }
+        fn state(&self, data: u64) -> Result<Option<State>, Failure> {
+            Ok(self.0.look(|cache| cache.state(data))?)
+        }
+        fn references(&self, data: u64) -> Result<u32, Failure> {
+            Ok(self.0.look(|cache| cache.references(data))?)
         }
         fn alloc_all(&self, data: &[u64], grants: &mut [Grant]) -> Result<(), (usize, Failure)> {
             self.0.try_alloc_all(data, grants).map_err(partly)
@@ -168,6 +195,9 @@ macro_rules! common {
         }
         fn statistics(&self) -> Statistics {
             self.0.look(|cache| cache.statistics())
+        }
+        fn waiting(&self) -> u32 {
+            self.0.waiting()
         }
     };
 }

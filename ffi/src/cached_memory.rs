@@ -7,11 +7,12 @@ use umbra::cache::{CachedMemory, ContentUnmet, PlaceUnmet, Unmet};
 use umbra_core::cache::Found;
 use umbra_core::cache::waiting::ContentError;
 use umbra_core::cached_memory::{Member, PlaceError};
+use umbra_core::memory::Figures;
 use umbra_core::room::WaitError;
 
 use crate::cache::forget_telling;
 use crate::cached::{FULL, INTERRUPTED, TIMEOUT, failures, sparse};
-use crate::call::{enter, numbers, store, store_sized, takes};
+use crate::call::{enter, numbers, store, store_list, store_sized, takes};
 use crate::memory::{Options, Plan};
 use crate::object::{HANDLES, Object, with_cached_memory};
 use crate::statistics::Counted;
@@ -157,9 +158,85 @@ pub extern "C" fn umbra_cached_memory_interrupt(memory: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_cached_memory_statistics(memory: u64, statistics: *mut Counted) -> c_int {
     enter(|| {
-        let told = with_cached_memory(memory, |memory| Ok(memory.look(|places| places.statistics().cache).into()))?;
+        let told = with_cached_memory(memory, |memory| {
+            let waiting = memory.waiting().saturating_add(memory.waiting_for_content());
+            Ok(Counted::new(memory.look(|places| places.statistics().cache), waiting))
+        })?;
         // SAFETY: the caller's promise about the structure.
-        unsafe { store_sized(statistics, &told, size_of::<Counted>()) }
+        unsafe { store_sized(statistics, &told, Counted::LEAST) }
+    })
+}
+
+/// `struct umbra_cached_memory_figures`.
+#[repr(C)]
+pub struct Told {
+    size: usize,
+    capacity: u64,
+    free: u64,
+    largest: u64,
+    in_use: u64,
+    longest_run: u64,
+    used_ranges: u32,
+    free_ranges: u32,
+    data_in_use: u32,
+}
+
+/// `struct umbra_fill`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Filled {
+    data: u64,
+    offset: u64,
+}
+
+/// Tells how full the memory is, and how scattered; also after an interrupt.
+///
+/// # Safety
+/// `figures` points to a structure that begins with its size and that nobody else uses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_cached_memory_figures(memory: u64, figures: *mut Told) -> c_int {
+    enter(|| {
+        let told = with_cached_memory(memory, |memory| {
+            Ok(memory.look(|places| {
+                let Figures { capacity, free, largest, used_ranges, free_ranges, .. } = places.figures();
+                let ((data_in_use, in_use), longest_run) = (places.in_use(), places.longest_run());
+                let size = size_of::<Told>();
+                Told { size, capacity, free, largest, in_use, longest_run, used_ranges, free_ranges, data_in_use }
+            }))
+        })?;
+        // SAFETY: the caller's promise about the structure.
+        unsafe { store_sized(figures, &told, size_of::<Told>()) }
+    })
+}
+
+/// Lists the data whose places somebody may still be writing to.
+///
+/// # Safety
+/// `buffer` has room for `capacity` of them; `count` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_cached_memory_outstanding(
+    memory: u64,
+    buffer: *mut Filled,
+    capacity: usize,
+    count: *mut usize,
+) -> c_int {
+    enter(|| {
+        let fills: Vec<_> = with_cached_memory(memory, |memory| {
+            Ok(memory.look(|places| places.outstanding_fills().map(|(data, offset)| Filled { data, offset }).collect()))
+        })?;
+        // SAFETY: the caller's promise about the outputs.
+        unsafe { store_list(&fills, buffer, capacity, count) }
+    })
+}
+
+/// Tells an interrupted memory that nobody writes to the place of this data any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_cached_memory_settle(memory: u64, data: u64) -> c_int {
+    enter(|| {
+        with_cached_memory(memory, |memory| {
+            memory.settle(data);
+            Ok(())
+        })
     })
 }
 

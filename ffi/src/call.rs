@@ -66,11 +66,11 @@ pub(crate) unsafe fn store_unless_null<T>(out: *mut T, value: T) -> Result<(), F
 /// Stores a list into the caller's buffer and its length into `count`; a buffer that is too small stays as it is.
 ///
 /// # Safety
-/// `buffer` points to `capacity` numbers, or is null with `capacity` 0; `count` is as for [`store`].
+/// `buffer` points to `capacity` of them, or is null with `capacity` 0; `count` is as for [`store`].
 #[allow(unsafe_code)]
-pub(crate) unsafe fn store_list(
-    list: &[u32],
-    buffer: *mut u32,
+pub(crate) unsafe fn store_list<T: Copy>(
+    list: &[T],
+    buffer: *mut T,
     capacity: usize,
     count: *mut usize,
 ) -> Result<(), Failure> {
@@ -80,13 +80,13 @@ pub(crate) unsafe fn store_list(
     // SAFETY: the caller's promise about `count`.
     unsafe { store(count, list.len()) }?;
     if list.len() > capacity {
-        let detail = format!("buffer holds {capacity} numbers, {} are needed", list.len());
+        let detail = format!("buffer has room for {capacity}, and there are {}", list.len());
         return Err(Failure::new(Code::TooSmall, detail));
     }
     if list.is_empty() {
         return Ok(());
     }
-    // SAFETY: `buffer` has room for `capacity >= list.len()` numbers; `list` is ours, so they do not overlap.
+    // SAFETY: `buffer` has room for `capacity >= list.len()` of them; `list` is ours, so they do not overlap.
     unsafe { std::ptr::copy_nonoverlapping(list.as_ptr(), buffer, list.len()) };
     Ok(())
 }

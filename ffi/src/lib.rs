@@ -38,6 +38,7 @@
 //! gpc       umbra_session_calls                     the same with the members that live at agents
 //! gpc       offer, take_back, work_read, stream     large data of such calls
 //! stencil   submit, poll or deliver, prepared, free  whole neighbourhoods of a stencil
+//! stencil   submit_members, hand_over, unclaimed     places for its outputs, and inputs that are given back one by one
 //! ```
 #![deny(unsafe_code)]
 
@@ -46,6 +47,7 @@ mod cached;
 mod call;
 mod conversed;
 mod far;
+mod foreseen;
 mod gateway_socket;
 mod handle;
 mod joint;
@@ -72,6 +74,8 @@ pub mod boundary;
 pub mod cache;
 #[allow(unsafe_code)]
 pub mod cache_batch;
+#[allow(unsafe_code)]
+pub mod cache_pin;
 #[allow(unsafe_code)]
 pub mod cached_memory;
 #[allow(unsafe_code)]
@@ -136,6 +140,10 @@ pub mod shared_pin;
 pub mod station;
 #[allow(unsafe_code)]
 pub mod stencil;
+#[allow(unsafe_code)]
+pub mod stencil_members;
+#[allow(unsafe_code)]
+pub mod stencil_options;
 #[allow(unsafe_code)]
 pub mod stream;
 #[allow(unsafe_code)]

@@ -1,6 +1,7 @@
 //! `umbra_memory_*`: ranges of a memory, for the threads of a process.
 
 use std::ffi::c_int;
+use std::mem::offset_of;
 use std::time::Duration;
 
 use umbra::cache::{MakeError, Memory, RangeUnmet, Unmet};
@@ -58,12 +59,16 @@ pub struct Told {
     largest: u64,
     used_ranges: u32,
     free_ranges: u32,
+    waiting: u32,
 }
 
-impl From<Figures> for Told {
-    fn from(figures: Figures) -> Told {
+impl Told {
+    /// Bytes of the figures that know nothing of those who wait.
+    const LEAST: usize = offset_of!(Told, waiting);
+
+    fn new(figures: Figures, waiting: u32) -> Told {
         let Figures { capacity, free, largest, used_ranges, free_ranges, .. } = figures;
-        Told { size: size_of::<Told>(), capacity, free, largest, used_ranges, free_ranges }
+        Told { size: size_of::<Told>(), capacity, free, largest, used_ranges, free_ranges, waiting }
     }
 }
 
@@ -147,9 +152,10 @@ pub extern "C" fn umbra_memory_interrupt(memory: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_memory_figures(memory: u64, figures: *mut Told) -> c_int {
     enter(|| {
-        let told = with_memory(memory, |memory| Ok(memory.look(|ranges| ranges.figures()).into()))?;
+        let told =
+            with_memory(memory, |memory| Ok(Told::new(memory.look(|ranges| ranges.figures()), memory.waiting())))?;
         // SAFETY: the caller's promise about the structure.
-        unsafe { store_sized(figures, &told, size_of::<Told>()) }
+        unsafe { store_sized(figures, &told, Told::LEAST) }
     })
 }
 

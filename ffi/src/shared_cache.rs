@@ -3,11 +3,11 @@
 use std::ffi::{c_int, c_void};
 use std::os::fd::{IntoRawFd, OwnedFd};
 
-use umbra_core::cache::State;
 use umbra_core::shared_cache::Sharing;
 
 use crate::cache::{alloc_telling, forget_telling};
 use crate::cache_batch::Done;
+use crate::cached::number_of_state;
 use crate::call::{announced, enter, lent, numbers, sized, store, store_sized, takes};
 use crate::joint::Joint;
 use crate::object::{HANDLES, Object, with_shared_cache};
@@ -280,14 +280,8 @@ unsafe fn forget(cache: u64, data: u64, later: bool, timeout_ms: u64, forgotten:
 pub unsafe extern "C" fn umbra_shared_cache_state(cache: u64, data: u64, timeout_ms: u64, state: *mut u32) -> c_int {
     enter(|| {
         let told = with_shared_cache(cache, |joint| joint.state(data, patience(timeout_ms)))?;
-        let number = told.map_or(0, |state| match state {
-            State::Filling => 1,
-            State::Abandoned => 2,
-            State::InUse => 3,
-            State::Idle => 4,
-        });
         // SAFETY: the caller's promise about the output.
-        unsafe { store(state, number) }
+        unsafe { store(state, number_of_state(told)) }
     })
 }
 

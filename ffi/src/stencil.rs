@@ -4,33 +4,19 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
-use umbra::stencil::{AllocError, Plan as Groups};
+use umbra::stencil::AllocError;
 use umbra_core::id::Id;
+use umbra_core::stencil::Group;
 use umbra_core::stencil::waiting::AllocError as Refused;
 
 use crate::call::{
-    announced, enter, numbers, sized, store, store_list, store_sized, store_unless_null, takes_unless_null,
+    announced, enter, numbers, sized, store, store_list, store_sized, store_unless_null, takes, takes_unless_null,
 };
 use crate::object::{HANDLES, Object, with_stencil};
 use crate::statistics::Counted;
 use crate::status::{Code, Failure};
-use crate::stenciled::{News, Plan, group};
-
-/// `struct umbra_stencil_options`.
-#[repr(C)]
-pub struct Options {
-    size: usize,
-    first_slot: u32,
-    slots: u32,
-    inputs: u64,
-    counted: u32,
-    groups: u32,
-    largest_group: u32,
-    members: u32,
-    active: u32,
-    overtake: u32,
-    horizon: u64,
-}
+use crate::stencil_options::Options;
+use crate::stenciled::{News, group};
 
 /// `struct umbra_stencil_action`.
 #[repr(C)]
@@ -57,33 +43,16 @@ pub struct Calls {
 /// Makes a stencil cache.
 ///
 /// # Safety
-/// `options` points to a structure that begins with its size; `created` is valid for writing.
+/// `options` points to a structure that begins with its size, and to what it says; `created` is valid for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_stencil_create(options: *const Options, created: *mut u64) -> c_int {
     enter(|| {
-        // SAFETY: the caller's promise about `options`; zeros are valid options.
-        let options = unsafe { sized(options, size_of::<Options>()) }?;
-        let members = if options.members == 0 { options.largest_group } else { options.members };
-        let plan = Plan {
-            first: options.first_slot,
-            slots: options.slots,
-            inputs: usize::try_from(options.inputs).map_err(|_| Code::Invalid)?,
-            counted: options.counted != 0,
-            largest_group: options.largest_group,
-            members,
-            groups: Groups {
-                active: options.active.max(1),
-                window: options.groups as usize,
-                horizon: options.horizon.max(1),
-            },
-            overtake: options.overtake,
-        };
+        takes(created)?;
+        // SAFETY: the caller's promise about `options`.
+        let plan = unsafe { Options::plan(options) }?;
         let handle = HANDLES.keep(Object::Stencil(Box::new(plan.build()?)))?;
         // SAFETY: the caller's promise about the output.
-        unsafe { store(created, handle) }.inspect_err(|_| {
-            // Nobody could ever destroy a cache without its handle.
-            let _ = HANDLES.release(handle);
-        })
+        unsafe { store(created, handle) }
     })
 }
 
@@ -153,20 +122,29 @@ pub unsafe extern "C" fn umbra_stencil_alloc(
         let inputs = unsafe { numbers(inputs, count) }?;
         let within = Duration::from_millis(timeout_ms);
         let told = with_stencil(stencil, |stencil| Ok(stencil.alloc(point, inputs, within)))?;
-        // Who waited in vain may have a group that goes on, and is told in any case whether it has.
-        let goes_on = match &told {
-            Ok(id) => Some(Some(*id)),
-            Err(AllocError::Expired { overdue, .. }) => Some(overdue.accepted),
-            Err(AllocError::Refused(Refused::TooManyWaiters { accepted, .. })) => Some(*accepted),
-            Err(_) => None,
-        };
-        if let Some(id) = goes_on {
-            // SAFETY: the caller's promise about the output.
-            unsafe { store_unless_null(accepted, id.map_or(0, Id::to_bits)) }?;
-        }
-        told?;
-        Ok(())
+        // SAFETY: the caller's promise about the output.
+        unsafe { tell_accepted(accepted, told) }
     })
+}
+
+/// Stores which group was accepted, if that is known. Who waited in vain may have a group that goes on, and is told in any case
+/// whether it has.
+///
+/// # Safety
+/// `accepted` is valid for writing, or null.
+pub(crate) unsafe fn tell_accepted(accepted: *mut u64, told: Result<Id<Group>, AllocError>) -> Result<(), Failure> {
+    let goes_on = match &told {
+        Ok(id) => Some(Some(*id)),
+        Err(AllocError::Expired { overdue, .. }) => Some(overdue.accepted),
+        Err(AllocError::Refused(Refused::TooManyWaiters { accepted, .. })) => Some(*accepted),
+        Err(_) => None,
+    };
+    if let Some(id) = goes_on {
+        // SAFETY: the caller's promise about the output.
+        unsafe { store_unless_null(accepted, id.map_or(0, Id::to_bits)) }?;
+    }
+    told?;
+    Ok(())
 }
 
 /// Waits until a group that was accepted has all its slots, for so long.
@@ -338,8 +316,10 @@ pub extern "C" fn umbra_stencil_reset(stencil: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_stencil_statistics(stencil: u64, statistics: *mut Counted) -> c_int {
     enter(|| {
-        let counted = with_stencil(stencil, |stencil| Ok(stencil.look(|machine| machine.statistics()).into()))?;
+        let counted = with_stencil(stencil, |stencil| {
+            Ok(Counted::new(stencil.look(|machine| machine.statistics()), stencil.waiting()))
+        })?;
         // SAFETY: the caller's promise about the structure.
-        unsafe { store_sized(statistics, &counted, size_of::<Counted>()) }
+        unsafe { store_sized(statistics, &counted, Counted::LEAST) }
     })
 }

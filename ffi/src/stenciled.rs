@@ -3,16 +3,15 @@
 use umbra::stencil::{AllocError, BuildError, Plan as Groups, Stencil};
 use umbra_core::id::Id;
 use umbra_core::stencil::waiting::AllocError as Refused;
-use umbra_core::stencil::{
-    self, Action, ByNumber, FreeError, Group, GroupError, Input, PreparedError, SubmitError, Unknown, UsageError,
-};
+use umbra_core::stencil::{self, Action, FreeError, Group, GroupError, Input, PreparedError, SubmitError, UsageError};
 
 use crate::cached::{FULL, INTERRUPTED, TIMEOUT, failures, numbers_from};
 use crate::call::zeros;
+use crate::foreseen::{Ahead, Named};
 use crate::status::{Code, Failure};
 
 /// A stencil cache that C holds.
-pub(crate) type Stenciled = Stencil<ByNumber, Unknown>;
+pub(crate) type Stenciled = Stencil<Named, Ahead>;
 
 /// A stencil cache to be made.
 pub(crate) struct Plan {
@@ -24,17 +23,19 @@ pub(crate) struct Plan {
     pub(crate) members: u32,
     pub(crate) groups: Groups,
     pub(crate) overtake: u32,
+    pub(crate) names: Named,
+    pub(crate) ahead: Ahead,
 }
 
 impl Plan {
-    pub(crate) fn build(&self) -> Result<Stenciled, Failure> {
+    pub(crate) fn build(self) -> Result<Stenciled, Failure> {
         let mut inputs: Vec<Input> = zeros(self.inputs)?;
         if !self.counted {
             inputs.fill(Input::UNBOUNDED);
         }
         let slots = numbers_from(self.first, self.slots)?;
         let (different, members) = (self.largest_group as usize, self.members as usize);
-        let machine = self.groups.cache_in(slots, different, members, inputs, Unknown)?;
+        let machine = self.groups.cache_of(slots, different, members, inputs, self.names, self.ahead)?;
         Ok(Stencil::new(machine.with_overtakers(self.overtake))?)
     }
 }
@@ -50,7 +51,7 @@ pub(crate) enum News {
 impl News {
     /// The news of this action; a group's slots are put into `slots`.
     pub(crate) fn of<L: stencil::Lent>(
-        machine: &stencil::Stencil<L, ByNumber, Unknown>,
+        machine: &stencil::Stencil<L, Named, Ahead>,
         action: Action,
         mut slots: Vec<u32>,
     ) -> News {

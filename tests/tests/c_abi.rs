@@ -353,6 +353,11 @@ fn s15_handles_of_objects_go_from_c_over_a_wire_and_back() {
 }
 
 #[test]
+fn a_stencil_cache_in_c_serves_outputs_single_references_any_ids_and_known_futures() {
+    runs_alone("stencil_members", &[], &[]);
+}
+
+#[test]
 fn s33_the_main_loop_in_c_may_wait_for_the_slots_of_each_point() {
     runs_alone("stencil", &["60", "50", "2", "300", "2", "3", "wait"], &["20", "12", "1", "70", "2", "2", "wait"]);
 }
