@@ -358,6 +358,11 @@ fn a_stencil_cache_in_c_serves_outputs_single_references_any_ids_and_known_futur
 }
 
 #[test]
+fn s63_whoever_waits_in_c_for_what_is_destroyed_is_told_of_the_interrupt() {
+    runs_alone("destroy", &[], &[]);
+}
+
+#[test]
 fn s33_the_main_loop_in_c_may_wait_for_the_slots_of_each_point() {
     runs_alone("stencil", &["60", "50", "2", "300", "2", "3", "wait"], &["20", "12", "1", "70", "2", "2", "wait"]);
 }
