@@ -33,6 +33,20 @@ static void check(int holds, const char *statement)
 /* Ends the program unless a statement holds. */
 #define CHECK(statement) check((statement), #statement)
 
+/* Writes the ticket of a rank into the file of that rank, or reads it from there. */
+static inline void pass_ticket(const char *directory, uint32_t rank, const char *mode, struct umbra_ticket *ticket)
+{
+    char name[512];
+    FILE *file;
+    size_t moved;
+
+    snprintf(name, sizeof name, "%s/ticket.%u", directory, (unsigned)rank);
+    file = fopen(name, mode);
+    CHECK(file != NULL);
+    moved = *mode == 'w' ? fwrite(ticket, sizeof *ticket, 1, file) : fread(ticket, sizeof *ticket, 1, file);
+    CHECK(fclose(file) == 0 && moved == 1);
+}
+
 /* Where a rank sits, by the arguments that all programs of ranks take; ends one that got others. */
 static inline struct umbra_join_options seat_of(int argc, char **argv)
 {

@@ -17,20 +17,6 @@
 /* That a process can have. */
 #define HANDLES 65536
 
-/* Writes the ticket of a rank into the file of that rank, or reads it from there. */
-static void pass_ticket(const char *directory, uint32_t rank, const char *mode, struct umbra_ticket *ticket)
-{
-    char name[512];
-    FILE *file;
-    size_t moved;
-
-    snprintf(name, sizeof name, "%s/ticket.%u", directory, (unsigned)rank);
-    file = fopen(name, mode);
-    CHECK(file != NULL);
-    moved = *mode == 'w' ? fwrite(ticket, sizeof *ticket, 1, file) : fread(ticket, sizeof *ticket, 1, file);
-    CHECK(fclose(file) == 0 && moved == 1);
-}
-
 /* Reads the memory of all ranks: one after the other, and all at once. */
 static void read_everybody(umbra_session session, const char *directory, uint32_t size)
 {

@@ -237,6 +237,11 @@ fn a_c_rank_leaves_while_its_threads_read_what_it_has_exported() {
 }
 
 #[test]
+fn a_c_rank_keeps_what_it_reads_of_another_one_in_a_slot_cache() {
+    ranks_in_c("loads", "loads", &["-pthread"]);
+}
+
+#[test]
 fn a_child_of_a_c_rank_is_refused_the_session_that_it_inherits() {
     ranks_in_c("heir", "heir", &[]);
 }
