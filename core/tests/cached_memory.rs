@@ -354,6 +354,7 @@ fn t30_after_an_interrupt_nothing_has_an_effect_and_fills_under_way_are_known() 
     memory.alloc(1, 10).unwrap();
     idle(&mut memory, 2, 10);
     let turn = memory.line_up(&group(&[(3, 90)])).unwrap();
+    assert!(!memory.settle(1), "only an interrupted memory is told so");
     memory.interrupt();
     memory.interrupt();
     assert_eq!(memory.alloc(2, 10), Err(PlaceError::Interrupted));
@@ -363,6 +364,9 @@ fn t30_after_an_interrupt_nothing_has_an_effect_and_fills_under_way_are_known() 
     assert!(memory.remember(1).is_err() && memory.abandon(1).is_err() && memory.state(1).is_err());
     assert_eq!(memory.next_turn(), Some(turn), "who waits is told");
     assert_eq!(memory.outstanding_fills().collect::<Vec<_>>(), [(1, 0)]);
+    assert!(!memory.settle(2) && !memory.settle(3), "nobody writes there");
+    assert!(memory.settle(1) && !memory.settle(1));
+    assert_eq!(memory.outstanding_fills().next(), None);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use umbra_core::cache::policy::{Clock, Fifo, Lru};
 use umbra_core::cache::{
     AllocError, BuildError, Cache, Dense, FillError, ForgetError, Forgetful, Found, FreeError, Grant, Index,
-    Interrupted, Line, ResetError, Slot, Sparse, Stack, State,
+    Interrupted, Line, Pin, ResetError, Slot, Sparse, Stack, State,
 };
 
 type Words = Dense<Vec<u32>>;
@@ -372,6 +372,26 @@ fn s35_a_reset_waits_for_the_fills_and_makes_old_pins_worthless() {
     assert_eq!(cache.alloc(3), grant(0, Empty, 1));
     assert_eq!(cache.free_pin(pin), Err(FreeError::NotAssigned { data: 3 }));
     assert_eq!(cache.state(3), Ok(Some(State::Filling)));
+}
+
+#[test]
+fn a_pin_can_be_kept_as_a_number_and_all_references_are_counted() {
+    let mut cache = forgetful(3);
+    assert_eq!(cache.references(7), Ok(0));
+    let (pin, Grant { slot, .. }) = cache.pin(7).unwrap();
+    let mark = pin.into_mark();
+    assert_eq!(cache.alloc(7).unwrap().references, 2);
+    assert_eq!((cache.references(7), cache.references(8)), (Ok(2), Ok(0)));
+    for other in [0, 1, mark + 1, mark | 1 << 63, mark + (1 << 48)] {
+        let refused = Pin::marked(7, slot, other).is_none_or(|pin| cache.free_pin(pin).is_err());
+        assert!(refused, "{other:x}");
+    }
+    assert_eq!(cache.free_pin(Pin::marked(8, slot, mark).unwrap()), Err(FreeError::NotAssigned { data: 8 }));
+    assert_eq!(cache.free_pin(Pin::marked(7, 77, mark).unwrap()), Err(FreeError::NotAssigned { data: 7 }));
+    assert_eq!(cache.free_pin(Pin::marked(7, slot, mark).unwrap()), Ok(()));
+    assert_eq!(cache.references(7), Ok(1));
+    cache.interrupt();
+    assert_eq!(cache.references(7), Err(Interrupted));
 }
 
 #[test]

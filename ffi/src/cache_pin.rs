@@ -1,4 +1,4 @@
-//! `umbra_cache_pin*`: references to a slot cache as values, and who holds what.
+//! `umbra_cache_pin*`: references as values, and how many hold what.
 
 use std::ffi::c_int;
 use std::time::Duration;

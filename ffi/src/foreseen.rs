@@ -1,4 +1,4 @@
-//! What a stencil cache that C holds is told when it is made: ids, and the future.
+//! What a stencil cache that C holds is told when it is made: ids, a future.
 
 use umbra::stencil::Known;
 use umbra_core::cache::Line;

@@ -1,4 +1,4 @@
-//! `umbra_stencil_*`: places for outputs, and inputs that are given back one by one.
+//! `umbra_stencil_*`: places for outputs, and inputs given back one by one.
 
 use std::ffi::c_int;
 use std::time::Duration;
