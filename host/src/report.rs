@@ -18,17 +18,23 @@
 //!
 //! Text from outside (file names, messages) is escaped where it enters the page.
 
+#[cfg(feature = "picture")]
+mod form;
 mod histogram;
 mod latency;
 mod motion;
 mod page;
+#[cfg(feature = "picture")]
+mod raster;
 mod slots;
 mod svg;
 mod timeline;
 mod topology;
 
+#[cfg(feature = "picture")]
+pub use form::{Form, FormError};
 pub use histogram::Histogram;
-pub use motion::{Motion, Picture, Place};
+pub use motion::{Held, Motion, Picture, Place};
 pub use slots::{LINES_MAX, SlotSample, SlotUse, Stay};
 
 /// Everything that the page tells.

@@ -5,15 +5,16 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use umbra::advect::{self, Finished, Options, Problem, RankOutcome, run_rank, summary};
+use umbra::advect::{self, Finished, Options, Problem, Progress, RankOutcome, Shown, Watch, run_rank, summary};
 use umbra::output::Output;
+use umbra::report::Form;
 use umbra_mpi::{Communicator, MpiRma, MpiSlot, MpiStrips, Window};
 
 use crate::options::Carrier;
 use crate::output::{Say, say, say_aside};
 use crate::told;
 
-/// Pictures in a page.
+/// Pictures in a page or a picture, and one of the end.
 const PICTURES: u32 = 11;
 
 /// A run, and what is made of it.
@@ -27,8 +28,12 @@ pub(crate) struct Wanted {
     pub(crate) json: bool,
     /// Compare with a dense run of one rank, where there is no closed form.
     pub(crate) verify: bool,
-    /// Where to write a page of pictures.
-    pub(crate) plot: Option<PathBuf>,
+    /// Where to write a page of pictures, or a picture of them.
+    pub(crate) plot: Option<(PathBuf, Form)>,
+    /// The first rank says how far it is, also where there is no terminal.
+    pub(crate) progress: bool,
+    /// It does not, wherever it is.
+    pub(crate) quiet: bool,
 }
 
 /// What all ranks say, at every rank.
@@ -49,38 +54,45 @@ pub(crate) fn run(world: Communicator, wanted: &Wanted) -> Result<bool, Box<dyn 
     options.check()?;
     // Others may be on other machines, and those of this one may have begun.
     options.fits(1)?;
-    let (rank, quiet, begun) = (world.rank(), |_| (), Instant::now());
+    let (rank, begun) = (world.rank(), Instant::now());
+    // No rank is more than an exchange ahead of its peers, so one of them speaks for all.
+    let shown = if rank == 0 { Shown::on_stderr(wanted.quiet, wanted.progress) } else { Shown::Nothing };
+    let mut watch = Watch::new(shown, 1, options.cycles);
+    let tell = |cycles| watch.tell(Progress { rank: 0, cycles });
     let deadline = Some(options.deadline);
     let (transport, outcome) = match wanted.carrier {
-        Carrier::Slot => ("mpi-slot", run_rank(&options, rank, MpiSlot::new(world, deadline)?, quiet)?),
+        Carrier::Slot => ("mpi-slot", run_rank(&options, rank, MpiSlot::new(world, deadline)?, tell)?),
         Carrier::Rma => {
             let words = MpiRma::words(world.size(), options.extent()?.message);
             let window = Window::allocate(&world, words)?;
-            let outcome = run_rank(&options, rank, MpiRma::new(world, &window, deadline)?, quiet)?;
+            let outcome = run_rank(&options, rank, MpiRma::new(world, &window, deadline)?, tell)?;
             window.free()?;
             ("mpi-rma", outcome)
         }
-        Carrier::Early => ("mpi-early", run_rank(&options, rank, MpiStrips::early(world, deadline)?, quiet)?),
-        Carrier::Probe => ("mpi-probe", run_rank(&options, rank, MpiStrips::probing(world, deadline)?, quiet)?),
+        Carrier::Early => ("mpi-early", run_rank(&options, rank, MpiStrips::early(world, deadline)?, tell)?),
+        Carrier::Probe => ("mpi-probe", run_rank(&options, rank, MpiStrips::probing(world, deadline)?, tell)?),
     };
+    watch.finish();
     let outcome = summary(gather(world, &outcome)?);
     let elapsed = begun.elapsed();
     let mut good = true;
     if rank == 0 {
         // This rank alone computes what one rank gets that keeps every field on every block.
         let dense = if wanted.verify && options.problem == Problem::Smooth {
-            let alone = Options { ranks: 1, dense: true, delay: Duration::ZERO, frames: 0, ..options };
-            Some(advect::run(&alone, |_| ())?.hash)
+            watch.again();
+            let outcome = advect::run(&options.alone(), |progress| watch.tell(progress))?;
+            watch.finish();
+            Some(outcome.hash)
         } else {
             None
         };
         let finished = Finished::new(&options, outcome, dense, elapsed, transport);
         good = finished.is_good();
         let mut say: Say = say;
-        if let Some(path) = &wanted.plot {
-            let page = finished.report().to_html();
+        if let Some((path, form)) = &wanted.plot {
+            let drawn = finished.report().draw(*form)?;
             let written = Output::create(path).and_then(|mut file| {
-                file.write_all(page.as_bytes())?;
+                file.write_all(&drawn)?;
                 file.keep()?;
                 // Then nothing else may stand there.
                 if file.is_standard() {
@@ -88,7 +100,7 @@ pub(crate) fn run(world: Communicator, wanted: &Wanted) -> Result<bool, Box<dyn 
                 }
                 Ok(())
             });
-            written.map_err(|e| format!("cannot write the page {}: {e}", path.display()))?;
+            written.map_err(|e| format!("cannot write the {} {}: {e}", form.name(), path.display()))?;
         }
         if wanted.json {
             say(&finished.json())?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lexopt::prelude::{Long, Short, Value, ValueExt as _};
 use umbra::advect::{Options, Problem};
+use umbra::report::Form;
 
 use crate::advect::Wanted;
 
@@ -14,8 +15,9 @@ usage: mpirun -n RANKS umbra-mpi COMMAND
   advect [OPTION]...   move blobs through a mesh, every bit proven; as `umbra advect` does on one
                        machine, with these of its options: --problem shift|smooth, -d N, --blocks N,
                        --cells N, --refine FROM..TO, --fields N, --radius N, --cycles N, --dense, --split, --reversed,
-                       --delay-us N, --seed N, --dealloc-count N, --largest-slot BYTES, --timeout-s N,
-                       --no-verify, --json, --plot FILE.html (written by rank 0); and --transport slot (a message a
+                       --delay-us N, --seed N, --remesh N, --dealloc-count N, --largest-slot BYTES, --timeout-s N,
+                       --no-verify, --json, --progress and --quiet (of rank 0, whose error output mpirun takes: ask for it),
+                       --plot FILE.(html|png) (written by rank 0); and --transport slot (a message a
                        peer), rma (the same, put where the receiver looks), early or probe (a
                        message a strip)
   group [--nodes N]    make a job of these processes, without a configuration file, look
@@ -86,7 +88,7 @@ fn group(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
 
 fn advect(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
     let (mut problem, mut dimensions, mut carrier) = (Problem::Shift, 2, Carrier::Slot);
-    let (mut json, mut verify, mut plot) = (false, true, None);
+    let (mut json, mut verify, mut plot, mut progress, mut quiet) = (false, true, None, false, false);
     type Change = Box<dyn FnOnce(&mut Options)>;
     let mut changes: Vec<Change> = Vec::new();
     while let Some(argument) = parser.next()? {
@@ -101,7 +103,17 @@ fn advect(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
                 continue;
             }
             Long("plot") => {
-                plot = Some(PathBuf::from(parser.value()?));
+                let path = PathBuf::from(parser.value()?);
+                let form = Form::of(&path).map_err(|error| error.to_string())?;
+                plot = Some((path, form));
+                continue;
+            }
+            Long("progress") => {
+                progress = true;
+                continue;
+            }
+            Short('q') | Long("quiet") => {
+                quiet = true;
                 continue;
             }
             Long("problem") => {
@@ -132,6 +144,7 @@ fn advect(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
             Long("fields") => with(parser.value()?.parse()?, |options, n| options.fields = n),
             Long("radius") => with(parser.value()?.parse()?, |options, n| options.radius = n),
             Long("cycles") => with(parser.value()?.parse()?, |options, n| options.cycles = n),
+            Long("remesh") => with(parser.value()?.parse()?, |options, n| options.remesh = Some(n)),
             Long("seed") => with(parser.value()?.parse()?, |options, n| options.seed = n),
             Long("dealloc-count") => with(parser.value()?.parse()?, |options, n| options.idle = n),
             Long("largest-slot") => with(parser.value()?.parse()?, |options, n| options.largest_slot = n),
@@ -146,7 +159,7 @@ fn advect(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
     }
     let mut options = Options::new(problem, dimensions);
     changes.into_iter().for_each(|change| change(&mut options));
-    Ok(Request::Advect(Box::new(Wanted { options, carrier, json, verify, plot })))
+    Ok(Request::Advect(Box::new(Wanted { options, carrier, json, verify, plot, progress, quiet })))
 }
 
 fn with<N: 'static>(n: N, change: fn(&mut Options, N)) -> Box<dyn FnOnce(&mut Options)> {
@@ -163,10 +176,17 @@ mod tests {
 
     #[test]
     fn options_change_the_usual_run_wherever_the_problem_stands() {
-        let options =
-            Options { cycles: 7, dense: true, idle: 2, largest_slot: 512, ..Options::new(Problem::Smooth, 3) };
-        let plot = Some("page.html".into());
-        let expected = Wanted { options, carrier: Carrier::Probe, json: true, verify: false, plot };
+        let options = Options {
+            cycles: 7,
+            dense: true,
+            idle: 2,
+            remesh: Some(3),
+            largest_slot: 512,
+            ..Options::new(Problem::Smooth, 3)
+        };
+        let plot = Some(("page.PNG".into(), Form::Picture));
+        let (carrier, progress) = (Carrier::Probe, true);
+        let expected = Wanted { options, carrier, json: true, verify: false, plot, progress, quiet: false };
         let given = words(&[
             "advect",
             "--cycles",
@@ -183,7 +203,10 @@ mod tests {
             "--largest-slot",
             "512",
             "--plot",
-            "page.html",
+            "page.PNG",
+            "--progress",
+            "--remesh",
+            "3",
             "--no-verify",
         ]);
         assert_eq!(given.unwrap_or(Request::Help), Request::Advect(Box::new(expected)));
@@ -191,9 +214,16 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_refused() {
-        let group = [&["group", "1"][..], &["group", "--nodes", "0"], &["group", "--nodes", "70000"]];
-        for wrong in [&["advect", "--problem", "rough"][..], &["advect", "--cycles", "x"], &["x"]].iter().chain(&group)
-        {
+        let wrong = [
+            &["advect", "--problem", "rough"][..],
+            &["advect", "--cycles", "x"],
+            &["advect", "--plot", "blobs.gif"],
+            &["group", "1"],
+            &["group", "--nodes", "0"],
+            &["group", "--nodes", "70000"],
+            &["x"],
+        ];
+        for wrong in wrong {
             assert!(words(wrong).is_err(), "{wrong:?}");
         }
         assert_eq!(words(&[]).ok(), Some(Request::Help));

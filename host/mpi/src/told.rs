@@ -6,7 +6,7 @@ use umbra::advect::{Frame, RankOutcome, Times};
 
 /// An outcome as numbers; ranks have different numbers of them.
 pub(crate) fn words(outcome: &RankOutcome) -> Vec<u64> {
-    let Times { pack, send, wait, set, update, dealloc } = outcome.times;
+    let Times { pack, send, wait, set, update, dealloc, remesh } = outcome.times;
     let mut words = vec![
         outcome.hash,
         outcome.max.to_bits(),
@@ -15,12 +15,14 @@ pub(crate) fn words(outcome: &RankOutcome) -> Vec<u64> {
         outcome.wrong.unwrap_or(0),
         outcome.field_bytes,
         outcome.messages_each,
+        outcome.moved_blocks,
     ];
-    words.extend([pack, send, wait, set, update, dealloc].map(nanoseconds));
+    words.extend([pack, send, wait, set, update, dealloc, remesh].map(nanoseconds));
     words.extend(outcome.counts);
     words.extend(outcome.allocations);
     words.extend(outcome.slot_bytes);
     words.extend(outcome.held_bytes);
+    words.extend(outcome.packed_bytes);
     for list in [&outcome.cycles_ns, &outcome.cycle_bytes, &outcome.cycle_field_bytes] {
         words.push(list.len() as u64);
         words.extend(list);
@@ -47,8 +49,8 @@ fn nanoseconds(time: Duration) -> u64 {
 /// The outcome of these numbers; `None` if they are those of no outcome. What follows them is ignored.
 pub(crate) fn outcome(words: &[u64]) -> Option<RankOutcome> {
     let mut from = Words(words);
-    let [hash, max, nonzero, compared, wrong, field_bytes, messages_each] = from.array()?;
-    let [pack, send, wait, set, update, dealloc] = from.array()?.map(Duration::from_nanos);
+    let [hash, max, nonzero, compared, wrong, field_bytes, messages_each, moved_blocks] = from.array()?;
+    let [pack, send, wait, set, update, dealloc, remesh] = from.array()?.map(Duration::from_nanos);
     Some(RankOutcome {
         hash,
         max: f64::from_bits(max),
@@ -56,11 +58,13 @@ pub(crate) fn outcome(words: &[u64]) -> Option<RankOutcome> {
         wrong: (compared != 0).then_some(wrong),
         field_bytes,
         messages_each,
-        times: Times { pack, send, wait, set, update, dealloc },
+        moved_blocks,
+        times: Times { pack, send, wait, set, update, dealloc, remesh },
         counts: from.array()?,
         allocations: from.array()?,
         slot_bytes: from.array()?,
         held_bytes: from.array()?,
+        packed_bytes: from.array()?,
         cycles_ns: from.list()?,
         cycle_bytes: from.list()?,
         cycle_field_bytes: from.list()?,
@@ -134,12 +138,15 @@ mod tests {
                 set: time(3),
                 update: time(4),
                 dealloc: time(5),
+                remesh: time(7),
             },
             counts: [1, 2, 3, 4, 5, 6],
             field_bytes: 8,
             allocations: [9, 10],
+            moved_blocks: 15,
             slot_bytes: [11, 12, 13],
             held_bytes: [15, 16],
+            packed_bytes: [16, 17],
             messages_each: 14,
             frames: vec![
                 Frame { cycle: 1, blocks: Vec::new() },

@@ -4,13 +4,14 @@
 
 use std::time::Duration;
 
+use super::deal;
 use super::gather::Outcome;
 use super::options::{Options, Problem};
-use super::rank::{RankOutcome, Times};
-use crate::boundary::Mesh as _;
+use super::rank::{Frame, RankOutcome, Times};
+use crate::boundary::{Mesh as _, Tree};
 use crate::boundary::touch::touches;
 use crate::quantity::{Bytes, Count, Nanos};
-use crate::report::{Motion, Picture, Place, Report, Verdict};
+use crate::report::{Held, Motion, Picture, Place, Report, Verdict};
 
 // Places of `RankOutcome::counts`.
 const MESSAGES: usize = 0;
@@ -67,6 +68,10 @@ impl<'o> Finished<'o> {
         self.sum(|rank| rank.slot_bytes[at])
     }
 
+    fn packed(&self, at: usize) -> u64 {
+        self.sum(|rank| rank.packed_bytes[at])
+    }
+
     fn slowest(&self, of: impl Fn(&RankOutcome) -> Duration) -> f64 {
         self.outcome.ranks.iter().map(of).max().unwrap_or_default().as_secs_f64() * 1e6
     }
@@ -81,14 +86,27 @@ impl<'o> Finished<'o> {
         u64::from(mesh.blocks()) * mesh.shape().len() as u64 * u64::from(self.options.fields) * 8 * stages
     }
 
-    /// Payload of one time step between ranks if every block had every field.
+    /// Payload of one time step between ranks if every block had every field; the mean, where blocks are dealt anew.
     fn dense_step_bytes(&self) -> u64 {
         let Ok(mesh) = self.options.mesh() else { return 0 };
+        let (cycles, ranks) = (self.options.cycles, self.options.ranks);
+        let Some(every) = self.options.remesh.filter(|&every| every > 0) else { return self.step_bytes(&mesh) };
+        // After this many deals they are as they were first.
+        let around = ranks.saturating_mul(2);
+        let mut steps = vec![0u64; around as usize];
+        (0..cycles).for_each(|cycle| steps[(cycle / every % around) as usize] += 1);
+        let all = (0..).zip(steps).filter(|(_, steps)| *steps > 0).map(|(deals, steps)| {
+            steps * self.step_bytes(&mesh.clone().with_owners(&deal::owners(&mesh, ranks, deals)))
+        });
+        all.sum::<u64>() / u64::from(cycles.max(1))
+    }
+
+    fn step_bytes(&self, mesh: &Tree) -> u64 {
         let shape = mesh.shape();
         let each = |block: u32| -> u64 {
             let mut cells = 0;
             for element in shape.elements() {
-                touches(&mesh, &shape, block, element, |touch| {
+                touches(mesh, &shape, block, element, |touch| {
                     if touch.out && mesh.owner(touch.other) != mesh.owner(block) {
                         cells += shape.passage(touch.element, touch.step).cells();
                     }
@@ -108,6 +126,7 @@ impl<'o> Finished<'o> {
         let time = |of: fn(&Times) -> Duration| number(self.slowest(|rank| of(&rank.times)));
         let text = |text: &str| format!("\"{text}\"");
         let hash = |hash: u64| text(&format!("{hash:016x}"));
+        let bytes = |[now, peak]: [u64; 2]| object(&[("now", now.to_string()), ("peak", peak.to_string())]);
         let or_null = |member: Option<String>| member.unwrap_or_else(|| "null".to_owned());
         let (live, null) = (self.count(LIVE), self.count(NULL));
         let members = [
@@ -121,6 +140,7 @@ impl<'o> Finished<'o> {
             ("d", options.dimensions.to_string()),
             ("fields", options.fields.to_string()),
             ("dense", options.dense.to_string()),
+            ("remesh", or_null(options.remesh.map(|every| every.to_string()))),
             ("transport", text(self.transport)),
             ("t_cycle_us", object(&[("p10", us(10)), ("p50", us(50)), ("p90", us(90))])),
             ("t_pack_us", time(|times| times.pack)),
@@ -129,6 +149,7 @@ impl<'o> Finished<'o> {
             ("t_set_us", time(|times| times.set)),
             ("t_update_us", time(|times| times.update)),
             ("t_dealloc_us", time(|times| times.dealloc)),
+            ("t_remesh_us", time(|times| times.remesh)),
             ("wire_bytes_payload", self.count(PAYLOAD).to_string()),
             ("wire_bytes_header", self.count(HEADS).to_string()),
             ("wire_msgs", self.count(MESSAGES).to_string()),
@@ -145,18 +166,22 @@ impl<'o> Finished<'o> {
             ),
             (
                 "comm_bytes",
-                object(&[(
-                    "recv",
-                    object(&[
-                        ("now", self.slots(0).to_string()),
-                        ("peak", self.slots(1).to_string()),
-                        ("held", self.sum(|rank| rank.held_bytes[0]).to_string()),
-                    ]),
-                )]),
+                object(&[
+                    ("send", bytes([self.packed(0), self.packed(1)])),
+                    (
+                        "recv",
+                        object(&[
+                            ("now", self.slots(0).to_string()),
+                            ("peak", self.slots(1).to_string()),
+                            ("held", self.sum(|rank| rank.held_bytes[0]).to_string()),
+                        ]),
+                    ),
+                ]),
             ),
             ("dense_comm_bytes", self.slots(2).to_string()),
             ("allocs", self.sum(|rank| rank.allocations[0]).to_string()),
             ("deallocs", self.sum(|rank| rank.allocations[1]).to_string()),
+            ("moved_blocks", self.sum(|rank| rank.moved_blocks).to_string()),
             ("overflow_msgs", self.count(OVERFLOWS).to_string()),
             ("max", number(outcome.max)),
             ("nonzero", outcome.nonzero.to_string()),
@@ -174,8 +199,10 @@ impl<'o> Finished<'o> {
         let Options { dimensions, blocks, cells, fields, cycles, ranks, .. } = *self.options;
         let power = |n: u32| vec![n.to_string(); dimensions as usize].join(" × ");
         let refined = self.options.refine.map_or_else(String::new, |refine| format!(", {refine} of them refined"));
+        let dealt =
+            self.options.remesh.map_or_else(String::new, |every| format!(", blocks dealt anew every {}", Count(every.into())));
         format!(
-            "{}, {} blocks of {} cells{refined}, {fields} fields, {} time steps, {ranks} ranks over {}",
+            "{}, {} blocks of {} cells{refined}, {fields} fields, {} time steps{dealt}, {ranks} ranks over {}",
             self.options.problem.name(),
             power(blocks),
             power(cells),
@@ -204,7 +231,7 @@ impl<'o> Finished<'o> {
         let (live, null) = (self.count(LIVE), self.count(NULL));
         let payload = self.count(PAYLOAD);
         let steps = u64::from(self.options.cycles).max(1);
-        let pairs = [
+        let mut pairs = vec![
             ("time step, median", Nanos(self.percentile(50)).to_string()),
             ("p10 to p90", format!("{} to {}", Nanos(self.percentile(10)), Nanos(self.percentile(90)))),
             ("live strips", format!("{} of {}", of(live, live + null), Count(live + null))),
@@ -220,9 +247,13 @@ impl<'o> Finished<'o> {
             ("held for them", Bytes(self.sum(|rank| rank.held_bytes[0])).to_string()),
             ("became present", Count(self.sum(|rank| rank.allocations[0])).to_string()),
             ("became absent", Count(self.sum(|rank| rank.allocations[1])).to_string()),
-            ("hash", format!("{:016x}", self.outcome.hash)),
+            ("packed at most", Bytes(self.packed(1)).to_string()),
         ];
-        pairs.map(|(name, value)| (name.to_owned(), value)).into()
+        if self.options.remesh.is_some() {
+            pairs.push(("blocks moved", Count(self.sum(|rank| rank.moved_blocks)).to_string()));
+        }
+        pairs.push(("hash", format!("{:016x}", self.outcome.hash)));
+        pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     /// A page of figures and pictures.
@@ -249,15 +280,19 @@ impl<'o> Finished<'o> {
         let ranks = &self.outcome.ranks;
         let frames = ranks.first().map_or(0, |rank| rank.frames.len());
         let picture = |nth: usize| {
-            let parts = ranks.iter().filter_map(|rank| rank.frames.get(nth));
-            let blocks = parts.clone().flat_map(|frame| frame.blocks.iter().cloned()).collect();
-            Picture { cycle: parts.map(|frame| frame.cycle).max().unwrap_or(0), blocks }
+            let parts = (0..).zip(ranks).filter_map(|(rank, said)| Some((rank, said.frames.get(nth)?)));
+            let held = |(owner, frame): (u32, &Frame)| {
+                let each = frame.blocks.clone().into_iter();
+                each.map(move |(block, cells)| Held { block, owner, cells }).collect::<Vec<_>>()
+            };
+            let cycle = parts.clone().map(|(_, frame)| frame.cycle).max().unwrap_or(0);
+            Picture { cycle, blocks: parts.flat_map(held).collect() }
         };
         let step = |at: usize| ranks.iter().filter_map(|rank| rank.cycle_bytes.get(at)).sum();
         let ([x, y, _], cells) = (mesh.counts(), self.options.cells);
         let place = |block| {
             let [x, y, _] = mesh.position(block);
-            Place { at: [x, y], level: mesh.level(block), owner: mesh.owner(block) }
+            Place { at: [x, y], level: mesh.level(block) }
         };
         Motion {
             counts: [x, y],

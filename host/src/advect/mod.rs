@@ -9,6 +9,8 @@
 //!   that keeps every field on every block; the [`hash`](Outcome::hash) of all bits says whether it did. Some of the
 //!   blocks may be [refined](Options::refine).
 //!
+//! Blocks may be [dealt anew](Options::remesh) among the ranks while it runs, with all that belongs to them; no bit changes.
+//!
 //! ```
 //! use umbra::advect::{Options, Problem, run};
 //! let two_ranks = Options { ranks: 2, cycles: 12, ..Options::tiny(Problem::Smooth, 2) };
@@ -17,6 +19,7 @@
 //! # Ok::<(), umbra::advect::AdvectError>(())
 //! ```
 
+mod deal;
 mod domain;
 mod finished;
 mod gather;
@@ -25,12 +28,16 @@ mod rank;
 mod refine;
 mod shift;
 mod smooth;
+#[cfg(feature = "progress")]
+mod watch;
 
 pub use finished::Finished;
 pub use gather::{Outcome, Progress, run, run_within, summary};
 pub use options::{AdvectError, Options, Problem};
 pub use rank::{Frame, RankOutcome, Times, run_rank};
 pub use refine::{Refine, RefineTextError};
+#[cfg(feature = "progress")]
+pub use watch::{Shown, Watch};
 
 #[cfg(test)]
 mod tests;

@@ -60,6 +60,8 @@ pub struct Options {
     pub delay: Duration,
     /// Chooses the blobs and the delays.
     pub seed: u64,
+    /// Deal the blocks anew among the ranks each so many cycles.
+    pub remesh: Option<u32>,
     /// Looks in a row without content after which a block gives a field back.
     pub idle: u32,
     /// How long an exchange may take.
@@ -90,6 +92,14 @@ pub enum AdvectError {
     /// Nothing to do.
     #[error("no {0}: give one at least")]
     None(&'static str),
+    /// Blocks would never be dealt anew, or all the time.
+    #[error("blocks dealt anew every {every} cycles of a run of {cycles}: choose one at least, and fewer than the run has")]
+    Remesh {
+        /// Cycles from one deal to the next.
+        every: u32,
+        /// Cycles of the run.
+        cycles: u32,
+    },
     /// Blocks of this size.
     #[error("{0}")]
     Shape(#[from] ShapeError),
@@ -180,6 +190,7 @@ impl Options {
             reversed: false,
             delay: Duration::ZERO,
             seed: 1,
+            remesh: None,
             idle: 5,
             deadline: Duration::from_secs(60),
             largest_slot: u32::MAX,
@@ -208,6 +219,9 @@ impl Options {
             if count == 0 {
                 return Err(AdvectError::None(what));
             }
+        }
+        if let Some(every) = self.remesh.filter(|&every| every == 0 || every >= self.cycles) {
+            return Err(AdvectError::Remesh { every, cycles: self.cycles });
         }
         let cells = self.blocks.saturating_mul(self.cells);
         if self.radius.saturating_mul(2) >= cells {
@@ -256,6 +270,17 @@ impl Options {
             Problem::Shift => 1,
             Problem::Smooth => 2,
         }
+    }
+
+    /// How often blocks were dealt anew once a cycle begins, if they are right before it.
+    pub(super) fn deals_before(&self, cycle: u32) -> Option<u32> {
+        self.remesh.filter(|&every| cycle > 0 && cycle.is_multiple_of(every)).map(|every| cycle / every)
+    }
+
+    /// The run that this one must be like, bit for bit: of one rank that keeps every field on every block.
+    #[must_use]
+    pub const fn alone(&self) -> Options {
+        Options { ranks: 1, dense: true, delay: Duration::ZERO, frames: 0, remesh: None, agent: false, ..*self }
     }
 
     fn along(&self, n: u32, otherwise: u32) -> [u32; 3] {

@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use umbra_core::boundary::Counts;
 
+use super::deal::{self, Layout};
 use super::domain::{Blob, Domain, mix};
 use super::options::{AdvectError, Options, Problem};
 use super::{shift, smooth};
-use crate::boundary::{Boundary, BoundaryError, Fields as _, Mesh as _, Scope, Store, Transport, Usage};
+use crate::boundary::{Boundary, BoundaryError, Fields as _, Mesh as _, Scope, Store, Transport, Tree, Usage};
 
 /// Where the time of a rank went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -25,6 +26,8 @@ pub struct Times {
     pub update: Duration,
     /// Looking for what can be given back.
     pub dealloc: Duration,
+    /// Dealing blocks anew.
+    pub remesh: Duration,
 }
 
 /// A look at the first field: which cells of which blocks hold what.
@@ -61,12 +64,17 @@ pub struct RankOutcome {
     pub counts: [u64; 6],
     /// Bytes of fields in the end.
     pub field_bytes: u64,
-    /// Times that a field became present on a block, and absent.
+    /// Times that a field became present on a block, and absent; not by moving with it.
     pub allocations: [u64; 2],
+    /// Blocks that came from another rank.
+    pub moved_blocks: u64,
     /// Bytes of slots: now, at most, and if they held everything.
     pub slot_bytes: [u64; 3],
     /// Bytes that the transport held, at most: to receive into, and to send from.
     pub held_bytes: [u64; 2],
+    /// Bytes of messages that peers may still read, which are those of the last exchanges, as many as there are slots: now, and at
+    /// most.
+    pub packed_bytes: [u64; 2],
     /// The most messages that were sent in one exchange.
     pub messages_each: u64,
     /// Pictures.
@@ -84,6 +92,41 @@ struct Run<'o, T> {
     times: Times,
     exchanges: u64,
     held: Vec<u64>,
+    /// The mesh as it was dealt first.
+    first: Tree,
+    /// Bytes that another rank is handed at once.
+    part: u32,
+    /// Fields on blocks that went to another rank, and that came from one.
+    gone: u64,
+    come: u64,
+    moved_blocks: u64,
+    packed: Packed,
+}
+
+/// Messages of the last exchanges.
+struct Packed {
+    /// Bytes of each slot's.
+    slots: Vec<u64>,
+    /// Bytes of all that were ever sent.
+    sent: u64,
+    most: u64,
+}
+
+impl Packed {
+    fn now(&self) -> u64 {
+        self.slots.iter().sum()
+    }
+
+    /// An exchange is over, after which so much was sent in all.
+    fn note(&mut self, exchange: u64, counts: &Counts) {
+        let sent = counts.payload_bytes + counts.head_bytes;
+        let slot = (exchange % self.slots.len().max(1) as u64) as usize;
+        if let Some(bytes) = self.slots.get_mut(slot) {
+            *bytes = sent - self.sent;
+        }
+        self.sent = sent;
+        self.most = self.most.max(self.now());
+    }
 }
 
 /// Runs one rank from beginning to end, over its end of a transport. `tell` hears of each cycle.
@@ -101,6 +144,7 @@ pub fn run_rank<T: Transport>(
     let mut boundary = Boundary::build(&mesh, &fields, transport, options.settings()).map_err(failed(0))?;
     boundary.set_operation(smooth::Floored);
     let (blocks, store) = (mesh.owned_by(rank).collect(), (mesh.blocks(), mesh.shape().len()));
+    let slots = vec![0; boundary.machine().config().slots as usize];
     let domain = Domain::new(mesh);
     let blob = |field| Blob::new(options.seed, field, domain.extent(0)[0], options.radius, options.dimensions);
     let mut run = Run {
@@ -109,16 +153,25 @@ pub fn run_rank<T: Transport>(
         blobs: (0..options.fields).map(blob).collect(),
         blocks,
         store: Store::new(store.0, store.1, &fields, options.stages()),
+        first: domain.mesh.clone(),
+        part: options.extent()?.message.saturating_sub(16),
         domain,
         boundary,
         times: Times::default(),
         exchanges: 0,
         held: Vec::new(),
+        gone: 0,
+        come: 0,
+        moved_blocks: 0,
+        packed: Packed { slots, sent: 0, most: 0 },
     };
     run.begin().map_err(failed(0))?;
     let (mut cycles_ns, mut cycle_bytes, mut frames) = (Vec::new(), Vec::new(), Vec::new());
     let (mut slots_peak, mut held_peak, mut sent) = (0, [0; 2], 0);
     for cycle in 0..options.cycles {
+        if let Some(deals) = options.deals_before(cycle) {
+            run.deal(deals).map_err(failed(cycle))?;
+        }
         if options.frames > 0 && cycle.is_multiple_of(options.frames) {
             frames.push(run.frame(cycle));
         }
@@ -210,6 +263,36 @@ impl<T: Transport> Run<'_, T> {
         Ok(())
     }
 
+    /// Deals the blocks anew, for the so manyth time, and hands over what belongs to those that go.
+    fn deal(&mut self, deals: u32) -> Result<(), BoundaryError> {
+        let (begun, me, ranks) = (Instant::now(), self.rank, self.options.ranks);
+        let owners = deal::owners(&self.first, ranks, deals);
+        let mesh = self.first.clone().with_owners(&owners);
+        self.boundary.remesh(&mesh)?;
+        let layout =
+            Layout { fields: self.options.fields, stages: self.options.stages(), cells: mesh.shape().len() };
+        let mut parcels = vec![Vec::new(); ranks as usize];
+        for &block in &self.blocks {
+            if let Some(parcel) = parcels.get_mut(mesh.owner(block) as usize).filter(|_| mesh.owner(block) != me) {
+                let moved = layout.pack(&mut self.store, block, parcel);
+                self.gone += moved.map_err(|what| BoundaryError::NoMemory { rank: me, what })?;
+            }
+        }
+        let came = self.boundary.hand_over(&parcels, self.part, layout.most(mesh.blocks()))?;
+        let before = std::mem::replace(&mut self.domain.mesh, mesh);
+        let mesh = &self.domain.mesh;
+        for (from, parcel) in (0..).zip(came) {
+            let may_come = |block| block < mesh.blocks() && mesh.owner(block) == me && before.owner(block) == from;
+            self.come += layout.unpack(&mut self.store, &parcel, [from, me], may_come)?;
+        }
+        self.blocks = mesh.owned_by(me).collect();
+        self.moved_blocks += self.blocks.iter().filter(|&&block| before.owner(block) != me).count() as u64;
+        // Nobody reads messages of before.
+        self.packed.slots.fill(0);
+        self.times.remesh += begun.elapsed();
+        Ok(())
+    }
+
     /// Computes each field on each block, which is so many levels coarser than the finest.
     fn update(&mut self, step: impl Fn(&mut Store, u32, u16, &Blob, u32)) {
         let begun = Instant::now();
@@ -248,6 +331,7 @@ impl<T: Transport> Run<'_, T> {
             self.times.wait += received - sent;
             self.times.set += received.elapsed();
         }
+        self.packed.note(self.exchanges, self.boundary.counts());
         Ok(())
     }
 
@@ -298,9 +382,12 @@ impl<T: Transport> Run<'_, T> {
             times: self.times,
             counts: [messages, payload_bytes, head_bytes, live, null, overflows],
             field_bytes: bytes,
-            allocations: [allocations, deallocations],
+            // Those of fields that came and went with their blocks are none of its own.
+            allocations: [allocations - self.come, deallocations - self.gone],
+            moved_blocks: self.moved_blocks,
             slot_bytes: [slots, slots_peak, dense],
             held_bytes: [0; 2],
+            packed_bytes: [self.packed.now(), self.packed.most],
             messages_each: counts.messages.div_ceil(self.exchanges.max(1)),
             frames,
         }

@@ -142,7 +142,7 @@ impl<T: Transport> Boundary<T> {
     }
 
     /// Votes, and waits for everybody; the next epoch.
-    fn vote(&mut self, refuses: bool) -> Result<u32, BoundaryError> {
+    pub(super) fn vote(&mut self, refuses: bool) -> Result<u32, BoundaryError> {
         self.round += 1;
         let vote = if refuses { Vote::REFUSAL } else { Vote { open: self.open(), ..self.machine.vote() } };
         all_vote(&mut self.transport, self.round, vote, self.settings)
@@ -191,7 +191,7 @@ impl<T: Transport> Boundary<T> {
         self.machine.open().max(u32::from(self.halves != [Half::Set; 2]))
     }
 
-    fn quiesce(&mut self, refuses: bool) -> Result<u32, BoundaryError> {
+    pub(super) fn quiesce(&mut self, refuses: bool) -> Result<u32, BoundaryError> {
         self.usable()?;
         let open = self.open();
         let next = self.vote(refuses);
@@ -208,7 +208,7 @@ impl<T: Transport> Boundary<T> {
 }
 
 /// All ranks but this one.
-fn others<T: Transport>(transport: &T) -> impl Iterator<Item = u32> + use<T> {
+pub(super) fn others<T: Transport>(transport: &T) -> impl Iterator<Item = u32> + use<T> {
     let me = transport.rank();
     (0..transport.ranks()).filter(move |&rank| rank != me)
 }
@@ -223,7 +223,7 @@ const fn part(range: &Range<u32>) -> Range<usize> {
 }
 
 /// Why plans are of no use, if it is because a rank has refused.
-fn elsewhere(error: BoundaryError) -> BoundaryError {
+pub(super) fn elsewhere(error: BoundaryError) -> BoundaryError {
     match error {
         BoundaryError::Vote(VoteError::Refuses { rank }) => BoundaryError::RefusedElsewhere(rank),
         error => error,

@@ -158,6 +158,14 @@ pub enum BoundaryError {
         /// What it has no memory for.
         what: NoMemory,
     },
+    /// What a rank hands over between exchanges cannot be taken.
+    #[error("what rank {rank} hands over {why}")]
+    Parcel {
+        /// The rank.
+        rank: u32,
+        /// What is wrong with it, and what to do.
+        why: &'static str,
+    },
     /// A field did not become present where something of it came.
     #[error("field {field} was allocated on block {block}, and is absent: see that the arrays have a place for it")]
     NotMade {

@@ -41,6 +41,7 @@ mod fields;
 mod held;
 mod levels;
 mod mesh;
+mod parcels;
 mod ring;
 mod rows;
 mod scope;

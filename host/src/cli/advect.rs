@@ -4,21 +4,19 @@
 
 mod children;
 mod verbs;
-mod watch;
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use umbra::advect::{self, Finished, Options, Problem, Refine};
+use umbra::advect::{self, Finished, Options, Problem, Refine, Shown, Watch};
+use umbra::report::Form;
 use umbra::verbs::Choice;
 
-use super::output::{Output, apart, beside, finish};
+use super::output::{Output, apart, beside};
 use super::run::{device, timeout};
 use super::{Done, Failure, Out, at_least_one, code_of, interrupt, paint, verdict};
 use children::Way;
-use watch::Watch;
 
 /// Move blobs through a mesh on several ranks, and prove that every bit arrived.
 ///
@@ -75,6 +73,10 @@ pub(crate) struct Advect {
     /// Chooses blobs and delays
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Deal the blocks anew among the ranks each so many time steps: half of each rank's go to its neighbour, with all that
+    /// belongs to them
+    #[arg(long, value_name = "N", value_parser = at_least_one())]
+    remesh: Option<u32>,
     /// Looks in a row without content after which a block gives a field back
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one())]
     dealloc_count: u32,
@@ -103,9 +105,13 @@ pub(crate) struct Advect {
     /// Print one JSON object on one line instead of a table
     #[arg(long)]
     json: bool,
-    /// Also write a page that shows where the first field was, which blocks had it, and the bytes of each step
-    #[arg(long, value_name = "FILE.html")]
+    /// Also draw where the first field was, which blocks had it, and the bytes of each step: a page or a picture, as the name
+    /// ends; a page if it has no ending, such as /dev/stdout
+    #[arg(long, value_name = "FILE.(html|png)")]
     plot: Option<PathBuf>,
+    /// Say how far it is also where there is no terminal, in ten lines
+    #[arg(long, conflicts_with = "quiet")]
+    progress: bool,
     /// Say nothing while it runs
     #[arg(long, short)]
     quiet: bool,
@@ -119,6 +125,8 @@ const EXAMPLES: &str = paint::examples!(
     "umbra advect --problem smooth --ranks 8"      "an upwind scheme, compared with a dense run of one rank";
     "umbra advect --problem smooth --refine 2..6"  "the same with a box of blocks that are half as large";
     "umbra advect -d 3 --plot blobs.html"          "a space, with a page that shows blocks come and go";
+    "umbra advect --plot blobs.png"                "the same of a plane as a picture";
+    "umbra advect --remesh 8"                      "with blocks that are dealt anew while it runs: the same bits";
     "umbra advect --dense"                         "the same without sparseness, to see what it saves";
     "umbra advect --split --reversed --delay 1ms"  "in another order, and with ranks that dawdle: the same bits";
     "umbra advect --transport agent"               "with an agent that looks out for what comes";
@@ -126,7 +134,7 @@ const EXAMPLES: &str = paint::examples!(
     "umbra advect --json | jq .live_fraction"      "figures for a script";
 );
 
-/// Pictures in a page.
+/// Pictures in a page or a picture, and one of the end.
 const PICTURES: u32 = 11;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -180,6 +188,7 @@ impl Advect {
             reversed: self.reversed,
             delay: self.delay.unwrap_or_default(),
             seed: self.seed,
+            remesh: self.remesh,
             idle: self.dealloc_count,
             deadline: self.timeout,
             largest_slot: self.largest_slot,
@@ -203,14 +212,15 @@ impl Advect {
             return children::be(&options, rank, &way, out);
         }
         options.fits(options.ranks).map_err(Failure::usage)?;
+        let form = self.plot.as_deref().map_or(Ok(Form::Page), Form::of).map_err(Failure::usage)?;
         apart(&[&self.agent], &[&self.plot])?;
         if self.plot.is_some() {
             interrupt::clean_up()?;
         }
-        let mut page = self.plot.as_deref().map(|path| Output::create("page", path)).transpose()?;
+        let mut page = self.plot.as_deref().map(|path| Output::create(form.name(), path)).transpose()?;
         let mut errors = anstream::stderr();
         let out = beside(page.as_ref(), out, &mut errors);
-        let mut watch = Watch::new(!self.quiet && std::io::stderr().is_terminal(), &options);
+        let mut watch = Watch::new(Shown::on_stderr(self.quiet, self.progress), options.ranks, options.cycles);
         let begun = std::time::Instant::now();
         let outcome = if self.threads {
             advect::run(&options, |progress| watch.tell(progress))
@@ -222,12 +232,15 @@ impl Advect {
         let outcome = outcome.map_err(Failure::failed)?;
         let dense = self.dense_hash(&options, &mut watch)?;
         let finished = Finished::new(&options, outcome, dense, elapsed, self.transport.name(self.threads));
-        let kept = finish(page.as_mut(), || finished.report().to_html());
+        let kept = page.as_mut().map_or(Ok(()), |page| {
+            page.write(finished.report().draw(form).map_err(Failure::failed)?)?;
+            page.keep()
+        });
         let shown = match self.json {
             true => writeln!(out, "{}", finished.json()).map_err(Failure::from),
             false => print(out, &finished, self.plot.as_deref().filter(|_| kept.is_ok())),
         };
-        // A page that is lost takes nothing else with it.
+        // A drawing that is lost takes nothing else with it.
         let code = verdict(code_of(finished.is_good()), shown)?;
         kept.map(|()| code)
     }
@@ -237,8 +250,8 @@ impl Advect {
         if self.no_verify || options.problem == Problem::Shift {
             return Ok(None);
         }
-        let dense = Options { ranks: 1, dense: true, delay: Duration::ZERO, frames: 0, ..*options };
-        watch.again(&dense);
+        let dense = options.alone();
+        watch.again();
         let outcome = advect::run(&dense, |progress| watch.tell(progress));
         watch.finish();
         Ok(Some(outcome.map_err(Failure::failed)?.hash))

@@ -3,6 +3,8 @@
 //! A row of pictures, each the whole mesh at one time: blocks that have the field are filled, in the colour of their
 //! rank, and the field itself is drawn on them. Below, the bytes that each time step sends.
 
+use std::collections::BTreeMap;
+
 use super::svg::{Drawing, Point};
 use crate::quantity::{Bytes, Count};
 
@@ -19,8 +21,19 @@ const STEPS: u8 = 6;
 pub struct Picture {
     /// After so many time steps.
     pub cycle: u32,
-    /// Blocks that have the field, each with its cells seen from above, row by row, in 255ths.
-    pub blocks: Vec<(u32, Vec<u8>)>,
+    /// Blocks that have the field.
+    pub blocks: Vec<Held>,
+}
+
+/// A block that has the field.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Held {
+    /// Which.
+    pub block: u32,
+    /// The rank that has it at that time.
+    pub owner: u32,
+    /// Its cells seen from above, row by row, in 255ths.
+    pub cells: Vec<u8>,
 }
 
 /// Where a block lies.
@@ -30,8 +43,6 @@ pub struct Place {
     pub at: [u32; 2],
     /// How often it was halved in each direction.
     pub level: u32,
-    /// Its rank.
-    pub owner: u32,
 }
 
 /// Pictures of a run, and its bytes.
@@ -51,10 +62,34 @@ pub struct Motion {
     pub dense_bytes: u64,
 }
 
+/// Where a block is seen: layers lie on each other.
+pub(super) const fn seen(place: &Place) -> (u32, u32, u32) {
+    (place.level, place.at[1], place.at[0])
+}
+
+impl Motion {
+    /// One block of each place that is seen.
+    pub(super) fn squares(&self) -> Vec<&Place> {
+        let mut squares: Vec<&Place> = self.blocks.iter().collect();
+        squares.sort_by_key(|place| seen(place));
+        squares.dedup_by_key(|place| seen(place));
+        squares
+    }
+
+    /// Whether there is nothing to draw.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pictures.is_empty() || self.counts.contains(&0) || self.cells.contains(&0)
+    }
+
+    /// Which share of the payload of a run with all fields on all blocks was sent.
+    pub(super) fn share(&self) -> f64 {
+        self.bytes.iter().sum::<u64>() as f64 / self.bytes.len().max(1) as f64 / self.dense_bytes.max(1) as f64
+    }
+}
+
 /// Draws it; `None` without pictures.
 pub(super) fn draw(of: &Motion) -> Option<String> {
-    let layer = of.counts[0] * of.counts[1];
-    if of.pictures.is_empty() || layer == 0 || of.cells.contains(&0) {
+    if of.is_empty() {
         return None;
     }
     let mut drawing = Drawing::new();
@@ -75,23 +110,19 @@ fn frame(drawing: &mut Drawing, of: &Motion, picture: &Picture, [left, top]: [f6
         let side = block / f64::from(1u32 << place.level.min(31));
         (left + f64::from(place.at[0]) * side, top + f64::from(place.at[1]) * side, side)
     };
-    // Layers lie on each other: one square for all of them.
-    let seen = |place: &Place| (place.level, place.at[1], place.at[0]);
-    let held: Vec<&Place> = picture.blocks.iter().filter_map(|(held, _)| of.blocks.get(*held as usize)).collect();
-    let mut squares: Vec<&Place> = of.blocks.iter().collect();
-    squares.sort_by_key(|place| seen(place));
-    squares.dedup_by_key(|place| seen(place));
-    for square in squares {
+    let held = picture.blocks.iter().filter_map(|held| Some((seen(of.blocks.get(held.block as usize)?), held.owner)));
+    let owners: BTreeMap<_, _> = held.rev().collect();
+    for square in of.squares() {
         let (x, y, side) = corner(square);
-        let owner = held.iter().find(|held| seen(held) == seen(square)).map(|held| held.owner % 7 + 1);
+        let owner = owners.get(&seen(square)).map(|owner| owner % 7 + 1);
         let class =
             owner.map_or_else(|| "fill=\"none\"".to_owned(), |c| format!("class=\"phase-{c}\" opacity=\"0.35\""));
         drawing.push(format_args!(r#"<rect x="{x:.1}" y="{y:.1}" width="{side:.1}" height="{side:.1}" {class}/>"#));
         drawing
             .push(format_args!(r#"<rect class="grid" x="{x:.1}" y="{y:.1}" width="{side:.1}" height="{side:.1}"/>"#));
     }
-    for (number, cells) in &picture.blocks {
-        let Some((x, y, side)) = of.blocks.get(*number as usize).map(corner) else { continue };
+    for Held { block, cells, .. } in &picture.blocks {
+        let Some((x, y, side)) = of.blocks.get(*block as usize).map(corner) else { continue };
         let (width, height) = (side / f64::from(of.cells[0]), side / f64::from(of.cells[1]));
         for (row, values) in cells.chunks(of.cells[0] as usize).enumerate() {
             let step = |value: u8| value.div_ceil(255 / STEPS).min(STEPS);
@@ -136,11 +167,10 @@ fn chart(drawing: &mut Drawing, of: &Motion, top: f64) {
     });
     drawing.push(format_args!(r#"<path d="{line}" fill="none" style="stroke: var(--c1)" stroke-width="1.4"/>"#));
     drawing.cover(Point { x: LEFT + width, y: top + CHART }, 8.0);
-    let share = of.bytes.iter().sum::<u64>() as f64 / of.bytes.len().max(1) as f64 / of.dense_bytes.max(1) as f64;
     let text = format!(
         "payload bytes between ranks in each time step; {} if every block had every field, so {:.1} % on average",
         Bytes(of.dense_bytes),
-        100.0 * share
+        100.0 * of.share()
     );
     let steps = format!("step {}", Count(of.bytes.len() as u64));
     for (x, anchor, text) in [(LEFT, "start", "step 0"), (LEFT + width, "end", steps.as_str())] {
@@ -166,8 +196,8 @@ mod tests {
 
     #[test]
     fn a_block_that_has_the_field_is_filled_and_its_cells_are_drawn() {
-        let picture = Picture { cycle: 3, blocks: vec![(1, vec![0, 255, 255, 0])] };
-        let blocks = [0, 1].map(|x| Place { at: [x, 0], level: 0, owner: x });
+        let picture = Picture { cycle: 3, blocks: vec![Held { block: 1, owner: 1, cells: vec![0, 255, 255, 0] }] };
+        let blocks = [0, 1].map(|x| Place { at: [x, 0], level: 0 });
         let drawn = draw(&motion(blocks.into(), picture)).unwrap();
         assert_eq!(drawn.matches("class=\"phase-2\"").count(), 1);
         assert_eq!(drawn.matches("currentColor").count(), 2);
@@ -177,8 +207,8 @@ mod tests {
 
     #[test]
     fn finer_blocks_are_drawn_smaller_and_layers_on_each_other() {
-        let picture = Picture { cycle: 3, blocks: vec![(2, vec![255; 4])] };
-        let place = |x, level| Place { at: [x, 0], level, owner: 0 };
+        let picture = Picture { cycle: 3, blocks: vec![Held { block: 2, owner: 0, cells: vec![255; 4] }] };
+        let place = |x, level| Place { at: [x, 0], level };
         let drawn = draw(&motion(vec![place(0, 0), place(2, 1), place(3, 1), place(3, 1)], picture)).unwrap();
         assert_eq!(drawn.matches("class=\"grid\" x=\"").count(), 3);
         assert_eq!(drawn.matches("width=\"62.5\" height=\"62.5\" class=\"phase-1\"").count(), 1);
