@@ -93,14 +93,15 @@ fn with<'a>(arguments: &[&'a str], option: &'a str, file: &'a str) -> Vec<&'a st
 fn what_bore_the_name_is_replaced_and_not_written_over() {
     let scratch = Scratch::new("replaced");
     for (given, option) in [(&["dump", "world"][..], "--output"), (&ADVECT, "--plot"), (&STENCIL, "--plot")] {
-        fs::write(scratch.0.join("out.svg"), "old").unwrap();
-        fs::hard_link(scratch.0.join("out.svg"), scratch.0.join("kept")).unwrap();
-        let output = scratch.run(&with(given, option, "out.svg"));
+        let out = if given == ADVECT { "out.html" } else { "out.svg" };
+        fs::write(scratch.0.join(out), "old").unwrap();
+        fs::hard_link(scratch.0.join(out), scratch.0.join("kept")).unwrap();
+        let output = scratch.run(&with(given, option, out));
         assert!(output.status.success(), "{given:?}: {}", said(&output));
         assert_eq!(scratch.read("kept"), "old", "{given:?}");
-        assert!(fs::read(scratch.0.join("out.svg")).unwrap() != b"old", "{given:?}");
-        assert_eq!(scratch.names(), ["kept", "out.svg"], "{given:?}");
-        fs::remove_file(scratch.0.join("kept")).unwrap();
+        assert!(fs::read(scratch.0.join(out)).unwrap() != b"old", "{given:?}");
+        assert_eq!(scratch.names(), ["kept", out], "{given:?}");
+        ["kept", out].map(|name| fs::remove_file(scratch.0.join(name)).unwrap());
     }
 }
 

@@ -90,6 +90,82 @@ fn s39_slots_that_cannot_grow_stay_as_they_are_and_all_bits_arrive() {
 }
 
 #[test]
+fn the_object_of_a_run_has_all_its_figures_and_they_fit_together() {
+    let all = [&SMALL[..], &["-n", "3", "--remesh", "5"]].concat();
+    let object: serde_json::Value = serde_json::from_str(&good(&all)).unwrap();
+    let number = |path: &str| {
+        let found = object.pointer(path).unwrap_or_else(|| panic!("no {path} in {object}"));
+        found.as_f64().unwrap_or_else(|| panic!("{path} is no number in {object}"))
+    };
+    for (name, value) in [
+        ("/cycles", 24.0),
+        ("/ranks", 3.0),
+        ("/blocks", 16.0),
+        ("/B", 8.0),
+        ("/d", 2.0),
+        ("/fields", 2.0),
+        ("/remesh", 5.0),
+        ("/wrong_cells", 0.0),
+        // Of two fields, each a disc of radius 2.
+        ("/nonzero", 2.0 * 13.0),
+        // All of the row goes on by half a part, four times.
+        ("/moved_blocks", 4.0 * 8.0),
+    ] {
+        assert_eq!(number(name), value, "{name} in {object}");
+    }
+    assert_eq!((&object["ok"], &object["dense"], &object["transport"]), (&true.into(), &false.into(), &"shm".into()));
+    assert_eq!(object["hash"].as_str().map(str::len), Some(16));
+    for at in ["pack", "send", "wait", "set", "update", "dealloc", "remesh"] {
+        let spent = number(&format!("/t_{at}_us"));
+        assert!(spent > 0.0 && spent <= number("/elapsed_ms") * 1e3, "{at} in {object}");
+    }
+    let [p10, p50, p90] = ["p10", "p50", "p90"].map(|at| number(&format!("/t_cycle_us/{at}")));
+    assert!(0.0 < p10 && p10 <= p50 && p50 <= p90, "{object}");
+    let (live, null) = (number("/live"), number("/null"));
+    assert!(live > 0.0 && null > live && (number("/live_fraction") - live / (live + null)).abs() < 1e-9, "{object}");
+    // A message has 64 bytes of head at least, and a live strip a value.
+    assert!(number("/wire_bytes_header") >= 64.0 * number("/wire_msgs") && number("/wire_msgs") > 0.0, "{object}");
+    assert!(number("/wire_bytes_payload") >= 8.0 * live && number("/overflow_msgs") >= 0.0, "{object}");
+    for of in ["/field_bytes", "/comm_bytes/send", "/comm_bytes/recv"] {
+        let [now, peak] = ["now", "peak"].map(|at| number(&format!("{of}/{at}")));
+        assert!(0.0 < now && now <= peak, "{of} in {object}");
+    }
+    assert!(number("/field_bytes/peak") <= number("/field_bytes/dense"), "{object}");
+    assert!(number("/comm_bytes/recv/peak") <= number("/dense_comm_bytes"), "{object}");
+    // Two slots hold what was sent in two exchanges, heads and all: no more than all of the run, and a head for each message.
+    let sent = number("/wire_bytes_header") + number("/wire_bytes_payload");
+    assert!(number("/comm_bytes/send/peak") <= sent && number("/comm_bytes/send/now") >= 2.0 * 3.0 * 64.0, "{object}");
+    assert!(number("/allocs") > number("/deallocs") && number("/deallocs") > 0.0, "{object}");
+    // What a field that is present takes, in one stage and with its ghosts.
+    assert_eq!(number("/field_bytes/now"), (number("/allocs") - number("/deallocs")) * 12.0 * 12.0 * 8.0, "{object}");
+    assert!(0.0 < number("/max") && number("/max") <= 1.0, "{object}");
+}
+
+#[test]
+fn a_run_of_one_rank_sends_nothing_and_takes_no_memory_to_do_so() {
+    let object: serde_json::Value = serde_json::from_str(&good(&[&SMALL[..], &["-n", "1"]].concat())).unwrap();
+    let nothing = serde_json::json!({ "send": { "now": 0, "peak": 0 }, "recv": { "now": 0, "peak": 0 } });
+    assert_eq!((&object["comm_bytes"], &object["remesh"]), (&nothing, &serde_json::Value::Null));
+}
+
+#[test]
+fn s25_blocks_move_among_processes_and_no_bit_changes() {
+    let attended = attended();
+    for problem in [&["--problem", "shift"][..], &["--problem", "smooth", "--refine", "1..3"]] {
+        let hashes = [&["-n", "1"][..], &["-n", "3", "--remesh", "2"], &[&attended[..], &["--remesh", "7"]].concat()]
+            .map(|way| value(&good(&[&SMALL[..], problem, way].concat()), "hash").to_owned());
+        assert!(hashes.iter().all(|hash| *hash == hashes[0]), "{problem:?}: {hashes:?}");
+    }
+    for (every, why) in
+        [("0", "invalid value '0'"), ("24", "every 24 cycles of a run of 24"), ("x", "invalid value 'x'")]
+    {
+        let output = run(&[&SMALL[..], &["--remesh", every]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(why), "{said}");
+    }
+}
+
+#[test]
 fn a_page_shows_pictures_and_needs_nothing_else() {
     let scratch = Scratch::new("advect");
     let page = scratch.path().join("blobs.html");

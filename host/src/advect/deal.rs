@@ -14,16 +14,21 @@ use crate::sys::heap;
 /// Words of a record in front of the arrays.
 const HEAD: usize = 2;
 
-/// The owners of all blocks of a mesh after so many deals.
-pub(super) fn owners(mesh: &impl Mesh, ranks: u32, deals: u32) -> Vec<u32> {
-    let mut row: Vec<u32> = (0..mesh.blocks()).collect();
-    row.sort_by_key(|&block| mesh.owner(block));
+/// The owners of all blocks of a mesh.
+pub(super) fn owners(mesh: &impl Mesh) -> Vec<u32> {
+    (0..mesh.blocks()).map(|block| mesh.owner(block)).collect()
+}
+
+/// The owners of all blocks after so many deals, if they were these before the first one.
+pub(super) fn dealt(first: &[u32], ranks: u32, deals: u32) -> Vec<u32> {
+    let mut row: Vec<usize> = (0..first.len()).collect();
+    row.sort_by_key(|&block| first[block]);
     let all = row.len().max(1);
     let halves = u64::from(ranks.max(1)) * 2;
     let on = (u64::from(deals) % halves * all as u64 / halves) as usize;
     let mut owners = vec![0; row.len()];
     for (block, before) in row.iter().zip(row.iter().cycle().skip(on)) {
-        owners[*block as usize] = mesh.owner(*before);
+        owners[*block] = first[*before];
     }
     owners
 }
@@ -133,13 +138,13 @@ mod tests {
         for ranks in [1, 2, 3, 4, 20] {
             let grid = Grid::new(shape, [4, 4, 1], [true; 3], ranks);
             let count = |owners: &[u32], rank| owners.iter().filter(|&&owner| owner == rank).count();
-            let first: Vec<u32> = (0..16).map(|block| grid.owner(block)).collect();
+            let first = owners(&grid);
             for deals in 0..9 {
-                let dealt = owners(&grid, ranks, deals);
+                let dealt = dealt(&first, ranks, deals);
                 assert!((0..ranks).all(|rank| count(&dealt, rank) == count(&first, rank)), "{ranks}: {dealt:?}");
                 assert!(deals % (2 * ranks) != 0 || dealt == first);
             }
-            let stay = first.iter().zip(owners(&grid, ranks, 1)).filter(|(before, after)| *before == after).count();
+            let stay = first.iter().zip(&dealt(&first, ranks, 1)).filter(|(before, after)| before == after).count();
             assert!(!matches!(ranks, 2 | 4) || stay == 8, "{ranks}: {stay}");
         }
     }

@@ -8,8 +8,8 @@ use super::deal;
 use super::gather::Outcome;
 use super::options::{Options, Problem};
 use super::rank::{Frame, RankOutcome, Times};
-use crate::boundary::{Mesh as _, Tree};
 use crate::boundary::touch::touches;
+use crate::boundary::{Mesh as _, Tree};
 use crate::quantity::{Bytes, Count, Nanos};
 use crate::report::{Held, Motion, Picture, Place, Report, Verdict};
 
@@ -93,10 +93,10 @@ impl<'o> Finished<'o> {
         let Some(every) = self.options.remesh.filter(|&every| every > 0) else { return self.step_bytes(&mesh) };
         // After this many deals they are as they were first.
         let around = ranks.saturating_mul(2);
-        let mut steps = vec![0u64; around as usize];
+        let (mut steps, first) = (vec![0u64; around as usize], deal::owners(&mesh));
         (0..cycles).for_each(|cycle| steps[(cycle / every % around) as usize] += 1);
         let all = (0..).zip(steps).filter(|(_, steps)| *steps > 0).map(|(deals, steps)| {
-            steps * self.step_bytes(&mesh.clone().with_owners(&deal::owners(&mesh, ranks, deals)))
+            steps * self.step_bytes(&mesh.clone().with_owners(&deal::dealt(&first, ranks, deals)))
         });
         all.sum::<u64>() / u64::from(cycles.max(1))
     }
@@ -199,8 +199,10 @@ impl<'o> Finished<'o> {
         let Options { dimensions, blocks, cells, fields, cycles, ranks, .. } = *self.options;
         let power = |n: u32| vec![n.to_string(); dimensions as usize].join(" × ");
         let refined = self.options.refine.map_or_else(String::new, |refine| format!(", {refine} of them refined"));
-        let dealt =
-            self.options.remesh.map_or_else(String::new, |every| format!(", blocks dealt anew every {}", Count(every.into())));
+        let dealt = self
+            .options
+            .remesh
+            .map_or_else(String::new, |every| format!(", blocks dealt anew every {}", Count(every.into())));
         format!(
             "{}, {} blocks of {} cells{refined}, {fields} fields, {} time steps{dealt}, {ranks} ranks over {}",
             self.options.problem.name(),

@@ -24,6 +24,7 @@ mod domain;
 mod finished;
 mod gather;
 mod options;
+mod packed;
 mod rank;
 mod refine;
 mod shift;

@@ -93,7 +93,9 @@ pub enum AdvectError {
     #[error("no {0}: give one at least")]
     None(&'static str),
     /// Blocks would never be dealt anew, or all the time.
-    #[error("blocks dealt anew every {every} cycles of a run of {cycles}: choose one at least, and fewer than the run has")]
+    #[error(
+        "blocks dealt anew every {every} cycles of a run of {cycles}: choose one at least, and fewer than the run has"
+    )]
     Remesh {
         /// Cycles from one deal to the next.
         every: u32,
@@ -260,7 +262,9 @@ impl Options {
     /// Bytes that each rank keeps of the mesh, of all of it, before any field has content.
     fn least_bytes(&self) -> u64 {
         let places = u64::from(self.fields) * self.stages() as u64;
-        let each = Tree::BLOCK_BYTES + Store::ABSENT_BYTES * places;
+        // Where blocks are dealt anew, the mesh that was and the one that will be.
+        let meshes = if self.remesh.is_some() { 2 } else { 1 };
+        let each = meshes * Tree::BLOCK_BYTES + Store::ABSENT_BYTES * places;
         self.all_blocks().saturating_mul(each)
     }
 

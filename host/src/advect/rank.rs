@@ -7,8 +7,9 @@ use umbra_core::boundary::Counts;
 use super::deal::{self, Layout};
 use super::domain::{Blob, Domain, mix};
 use super::options::{AdvectError, Options, Problem};
+use super::packed::Packed;
 use super::{shift, smooth};
-use crate::boundary::{Boundary, BoundaryError, Fields as _, Mesh as _, Scope, Store, Transport, Tree, Usage};
+use crate::boundary::{Boundary, BoundaryError, Fields as _, Mesh as _, Scope, Store, Transport, Usage};
 
 /// Where the time of a rank went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -92,8 +93,8 @@ struct Run<'o, T> {
     times: Times,
     exchanges: u64,
     held: Vec<u64>,
-    /// The mesh as it was dealt first.
-    first: Tree,
+    /// The owners of all blocks before the first deal.
+    first: Vec<u32>,
     /// Bytes that another rank is handed at once.
     part: u32,
     /// Fields on blocks that went to another rank, and that came from one.
@@ -101,32 +102,6 @@ struct Run<'o, T> {
     come: u64,
     moved_blocks: u64,
     packed: Packed,
-}
-
-/// Messages of the last exchanges.
-struct Packed {
-    /// Bytes of each slot's.
-    slots: Vec<u64>,
-    /// Bytes of all that were ever sent.
-    sent: u64,
-    most: u64,
-}
-
-impl Packed {
-    fn now(&self) -> u64 {
-        self.slots.iter().sum()
-    }
-
-    /// An exchange is over, after which so much was sent in all.
-    fn note(&mut self, exchange: u64, counts: &Counts) {
-        let sent = counts.payload_bytes + counts.head_bytes;
-        let slot = (exchange % self.slots.len().max(1) as u64) as usize;
-        if let Some(bytes) = self.slots.get_mut(slot) {
-            *bytes = sent - self.sent;
-        }
-        self.sent = sent;
-        self.most = self.most.max(self.now());
-    }
 }
 
 /// Runs one rank from beginning to end, over its end of a transport. `tell` hears of each cycle.
@@ -144,7 +119,7 @@ pub fn run_rank<T: Transport>(
     let mut boundary = Boundary::build(&mesh, &fields, transport, options.settings()).map_err(failed(0))?;
     boundary.set_operation(smooth::Floored);
     let (blocks, store) = (mesh.owned_by(rank).collect(), (mesh.blocks(), mesh.shape().len()));
-    let slots = vec![0; boundary.machine().config().slots as usize];
+    let packed = Packed::new(boundary.machine().config().slots);
     let domain = Domain::new(mesh);
     let blob = |field| Blob::new(options.seed, field, domain.extent(0)[0], options.radius, options.dimensions);
     let mut run = Run {
@@ -153,7 +128,7 @@ pub fn run_rank<T: Transport>(
         blobs: (0..options.fields).map(blob).collect(),
         blocks,
         store: Store::new(store.0, store.1, &fields, options.stages()),
-        first: domain.mesh.clone(),
+        first: if options.remesh.is_some() { deal::owners(&domain.mesh) } else { Vec::new() },
         part: options.extent()?.message.saturating_sub(16),
         domain,
         boundary,
@@ -163,7 +138,7 @@ pub fn run_rank<T: Transport>(
         gone: 0,
         come: 0,
         moved_blocks: 0,
-        packed: Packed { slots, sent: 0, most: 0 },
+        packed,
     };
     run.begin().map_err(failed(0))?;
     let (mut cycles_ns, mut cycle_bytes, mut frames) = (Vec::new(), Vec::new(), Vec::new());
@@ -266,17 +241,15 @@ impl<T: Transport> Run<'_, T> {
     /// Deals the blocks anew, for the so manyth time, and hands over what belongs to those that go.
     fn deal(&mut self, deals: u32) -> Result<(), BoundaryError> {
         let (begun, me, ranks) = (Instant::now(), self.rank, self.options.ranks);
-        let owners = deal::owners(&self.first, ranks, deals);
-        let mesh = self.first.clone().with_owners(&owners);
+        let mesh = self.domain.mesh.clone().with_owners(&deal::dealt(&self.first, ranks, deals));
         self.boundary.remesh(&mesh)?;
-        let layout =
-            Layout { fields: self.options.fields, stages: self.options.stages(), cells: mesh.shape().len() };
+        let layout = Layout { fields: self.options.fields, stages: self.options.stages(), cells: mesh.shape().len() };
         let mut parcels = vec![Vec::new(); ranks as usize];
-        for &block in &self.blocks {
-            if let Some(parcel) = parcels.get_mut(mesh.owner(block) as usize).filter(|_| mesh.owner(block) != me) {
-                let moved = layout.pack(&mut self.store, block, parcel);
-                self.gone += moved.map_err(|what| BoundaryError::NoMemory { rank: me, what })?;
-            }
+        for &block in self.blocks.iter().filter(|&&block| mesh.owner(block) != me) {
+            let Some(parcel) = parcels.get_mut(mesh.owner(block) as usize) else { continue };
+            // The others shall not wait for what does not come.
+            let moved = layout.pack(&mut self.store, block, parcel).inspect_err(|_| self.boundary.refuse_remesh());
+            self.gone += moved.map_err(|what| BoundaryError::NoMemory { rank: me, what })?;
         }
         let came = self.boundary.hand_over(&parcels, self.part, layout.most(mesh.blocks()))?;
         let before = std::mem::replace(&mut self.domain.mesh, mesh);
@@ -287,8 +260,7 @@ impl<T: Transport> Run<'_, T> {
         }
         self.blocks = mesh.owned_by(me).collect();
         self.moved_blocks += self.blocks.iter().filter(|&&block| before.owner(block) != me).count() as u64;
-        // Nobody reads messages of before.
-        self.packed.slots.fill(0);
+        self.packed.clear();
         self.times.remesh += begun.elapsed();
         Ok(())
     }
@@ -387,7 +359,7 @@ impl<T: Transport> Run<'_, T> {
             moved_blocks: self.moved_blocks,
             slot_bytes: [slots, slots_peak, dense],
             held_bytes: [0; 2],
-            packed_bytes: [self.packed.now(), self.packed.most],
+            packed_bytes: [self.packed.now(), self.packed.most()],
             messages_each: counts.messages.div_ceil(self.exchanges.max(1)),
             frames,
         }

@@ -113,3 +113,80 @@ fn encoded(canvas: &Canvas) -> io::Result<Vec<u8>> {
     writer.finish()?;
     Ok(file)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::canvas::over;
+    use super::*;
+    use crate::report::{Held, Motion, Picture, Place};
+
+    /// The picture of a file: its width, and its pixels.
+    fn decoded(file: &[u8]) -> (usize, Vec<[u8; 3]>) {
+        let mut reader = png::Decoder::new(io::Cursor::new(file)).read_info().unwrap();
+        let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+        let info = reader.next_frame(&mut bytes).unwrap();
+        assert_eq!((info.color_type, bytes.len()), (png::ColorType::Rgb, 3 * (info.width * info.height) as usize));
+        (info.width as usize, bytes.chunks(3).map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect())
+    }
+
+    fn bytes(colour: Colour) -> [u8; 3] {
+        use embedded_graphics::pixelcolor::RgbColor as _;
+        [colour.r(), colour.g(), colour.b()]
+    }
+
+    fn report(owners: [u32; 2]) -> Report {
+        let place = |x| Place { at: [x, 0], level: 0 };
+        let held = |block: u32, cells: [u8; 4]| Held { block, owner: owners[block as usize], cells: cells.into() };
+        let picture = |cycle, blocks| Picture { cycle, blocks };
+        Report {
+            title: "blobs".into(),
+            verdict: Verdict::Failed("bits – 𝔵 \u{7}".into()),
+            figures: vec![("p50".into(), "7 µs".into())],
+            motion: Motion {
+                counts: [2, 1],
+                cells: [2, 2],
+                blocks: vec![place(0), place(1)],
+                pictures: vec![picture(0, vec![held(0, [0, 0, 0, 255])]), picture(9, vec![held(1, [0; 4])])],
+                bytes: vec![0, 100, 50, 0],
+                dense_bytes: 1000,
+            },
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn blocks_have_the_colours_of_their_ranks_and_what_they_hold_is_dark() {
+        let count = |owners: [u32; 2], colour: Colour| {
+            let (_, pixels) = decoded(&report(owners).to_png().unwrap());
+            pixels.iter().filter(|pixel| **pixel == bytes(colour)).count()
+        };
+        let [blue, amber] = [0x4f_83cc, 0xe0_a03a].map(|code| over(colour(code), CARD, 0.35));
+        // A block is 134 pixels wide and has a border; a quarter of the first one is covered.
+        let (one, most) = (3 * 130 * 130 / 4, 134 * 134);
+        assert!((one..most).contains(&count([0, 1], blue)), "{}", count([0, 1], blue));
+        assert!((one..2 * most).contains(&count([0, 1], amber)));
+        assert!(count([0, 0], blue) > one + most * 9 / 10 && count([0, 0], amber) < 100);
+        let dark = count([0, 1], INK);
+        assert!(dark > 60 * 60, "{dark}");
+    }
+
+    #[test]
+    fn a_report_without_motion_is_its_headline_and_one_without_anything_is_drawn_too() {
+        let whole = decoded(&report([0, 1]).to_png().unwrap());
+        let head = decoded(&Report { motion: Motion::default(), ..report([0, 1]) }.to_png().unwrap());
+        let none = decoded(&Report::default().to_png().unwrap());
+        assert!([whole.0, head.0, none.0].iter().all(|width| *width == WIDTH as usize));
+        assert!(whole.1.len() > head.1.len() && head.1.len() > none.1.len() && !none.1.is_empty());
+    }
+
+    #[test]
+    fn meshes_that_are_finer_than_pixels_and_blocks_that_are_not_there_are_drawn() {
+        let mut fine = report([0, 1]);
+        fine.motion.counts = [1 << 20, 1];
+        fine.motion.pictures[0].blocks.push(Held { block: 7, owner: u32::MAX, cells: Vec::new() });
+        fine.motion.pictures[1].blocks[0].cells.clear();
+        fine.motion.bytes.clear();
+        fine.title = "x".repeat(400);
+        assert!(fine.to_png().is_ok());
+    }
+}

@@ -115,7 +115,8 @@ pub(super) fn draw(canvas: &mut Canvas, top: i32, of: &Motion) {
 
 /// What colours mean: ranks that have the field at some time, blocks without it, values.
 fn legend(canvas: &mut Canvas, y: i32, of: &Motion) {
-    let owners: BTreeSet<u32> = of.pictures.iter().flat_map(|picture| picture.blocks.iter().map(|held| held.owner)).collect();
+    let owners: BTreeSet<u32> =
+        of.pictures.iter().flat_map(|picture| picture.blocks.iter().map(|held| held.owner)).collect();
     let mut x = LEFT;
     let mut entry = |canvas: &mut Canvas, fill: Colour, text: &str| {
         // The scale of values stands at the right.
@@ -177,12 +178,11 @@ fn frame(canvas: &mut Canvas, of: &Motion, picture: &Picture, [left, top]: [i32;
     for held in &picture.blocks {
         let Some(place) = places(held) else { continue };
         let (at, size) = corner(place);
-        let (tint, side) = (over(owner_colour(held.owner), CARD, TINT), side(place));
+        let tint = over(owner_colour(held.owner), CARD, TINT);
         let cell = |pixel: i32, d: usize| {
             let nth = ((f64::from(pixel) + 0.5) / f64::from(size[d].max(1)) * f64::from(of.cells[d])) as u32;
             nth.min(of.cells[d] - 1) as usize
         };
-        debug_assert!(side > 0.0);
         for y in 0..size[1] {
             for x in 0..size[0] {
                 let nth = cell(y, 1) * of.cells[0] as usize + cell(x, 0);

@@ -43,6 +43,10 @@ const RUNS: &[(u32, &str)] = &[
     (3, "advect --problem shift --cells 8 --radius 2 --cycles 24 --transport rma --split --delay-us 300"),
     (4, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --transport rma --reversed"),
     (8, "advect --problem smooth -d 3 --blocks 2 --cells 6 --radius 2 --cycles 10 --transport rma"),
+    (4, "advect --problem shift --cells 8 --radius 2 --cycles 24 --remesh 5"),
+    (3, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --remesh 1 --transport rma"),
+    (3, "advect --problem shift --cells 8 --radius 2 --cycles 24 --remesh 2 --transport early"),
+    (2, "advect --problem smooth --cells 8 --refine 2..5 --radius 2 --cycles 24 --remesh 7 --transport probe"),
     // The reference cases, at their full size and length.
     (4, "advect --problem shift"),
     (4, "advect --problem shift -d 3"),
