@@ -161,8 +161,8 @@ mod tests {
             pixels.iter().filter(|pixel| **pixel == bytes(colour)).count()
         };
         let [blue, amber] = [0x4f_83cc, 0xe0_a03a].map(|code| over(colour(code), CARD, 0.35));
-        // A block is 134 pixels wide and has a border; a quarter of the first one is covered.
-        let (one, most) = (3 * 130 * 130 / 4, 134 * 134);
+        // A block is 127 pixels wide and has a border; a quarter of the first one is covered.
+        let (one, most) = (3 * 124 * 124 / 4, 128 * 128);
         assert!((one..most).contains(&count([0, 1], blue)), "{}", count([0, 1], blue));
         assert!((one..2 * most).contains(&count([0, 1], amber)));
         assert!(count([0, 0], blue) > one + most * 9 / 10 && count([0, 0], amber) < 100);
