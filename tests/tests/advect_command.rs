@@ -108,8 +108,8 @@ fn the_object_of_a_run_has_all_its_figures_and_they_fit_together() {
         ("/wrong_cells", 0.0),
         // Of two fields, each a disc of radius 2.
         ("/nonzero", 2.0 * 13.0),
-        // All of the row goes on by half a part, four times.
-        ("/moved_blocks", 4.0 * 8.0),
+        // The row of 16 goes on by half a part, which is not a whole number of blocks, four times.
+        ("/moved_blocks", 30.0),
     ] {
         assert_eq!(number(name), value, "{name} in {object}");
     }

