@@ -48,7 +48,7 @@ fn s44_a_thousand_exchanges_make_no_allocation() {
     let key = |sender, receiver, field| Key { sender, receiver, field, element, kind: Kind::GHOST };
     let plan =
         |a, b| (0..100).map(move |field| Entry { key: key(a, b, field), count: 5, always: false, step: Step::Same });
-    let config = Config { epoch: 1, kind: Kind::GHOST, slots: 2, smallest: 128, deadline: None };
+    let config = Config { epoch: 1, kind: Kind::GHOST, slots: 2, smallest: 128, largest: u32::MAX, deadline: None };
     let entries = [(0, 1), (1, 0)].map(|(a, b)| plan(a, b).chain(plan(b, a)).collect::<Vec<_>>());
     let mut ranks = [0, 1].map(|me: usize| {
         let storage = Storage {

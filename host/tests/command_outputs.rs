@@ -101,7 +101,9 @@ fn what_bore_the_name_is_replaced_and_not_written_over() {
         assert_eq!(scratch.read("kept"), "old", "{given:?}");
         assert!(fs::read(scratch.0.join(out)).unwrap() != b"old", "{given:?}");
         assert_eq!(scratch.names(), ["kept", out], "{given:?}");
-        ["kept", out].map(|name| fs::remove_file(scratch.0.join(name)).unwrap());
+        for name in ["kept", out] {
+            fs::remove_file(scratch.0.join(name)).unwrap();
+        }
     }
 }
 

@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_part_of_a_segment_has_its_own_pages() {
         let segment = Segment::create("pages", 4 * PAGES).unwrap();
-        let part = Segment::attach_at(segment.share().unwrap(), Mapping::ReadWrite, PAGES as u64, 2 * PAGES).unwrap();
+        let part = Segment::attach_at(segment.share().unwrap(), Mapping::ReadWrite, PAGES, 2 * PAGES).unwrap();
         part.write(0, &vec![7; 2 * PAGES]).unwrap();
         part.give_back(0, PAGES).unwrap();
         assert_eq!((part.held(0, PAGES), part.held(PAGES, PAGES)), (0, PAGES as u64));
