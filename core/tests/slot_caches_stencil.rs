@@ -402,6 +402,33 @@ fn s56_two_groups_that_fit_only_one_after_the_other_never_hold_half_each() {
 }
 
 #[test]
+fn s56_two_groups_of_three_beside_a_pair_that_stays_get_the_other_slots_one_after_the_other() {
+    for [first, second] in [[2, 3], [3, 2]] {
+        let mut stencil = stencil(5);
+        let pair = stencil.submit(1, &[1, 2]).unwrap();
+        assert_eq!(told(&mut stencil), "p1 p2");
+        loaded(&mut stencil, &[1, 2]);
+        assert_eq!(told(&mut stencil), "r1");
+        let group = |point: u64| [0, 1, 2].map(|nth| 3 * point + nth);
+        let earlier = stencil.submit(first, &group(first)).unwrap();
+        let later = stencil.submit(second, &group(second)).unwrap();
+        let loads = |point: u64| group(point).map(|data| format!("p{data}")).join(" ");
+        assert_eq!(told(&mut stencil), loads(first), "the second takes no slot that the first may need");
+        loaded(&mut stencil, &group(first));
+        assert_eq!(told(&mut stencil), format!("r{first}"));
+        assert_eq!(stencil.slots(earlier).unwrap().collect::<Vec<_>>(), [2, 3, 4]);
+        stencil.free_group(earlier).unwrap();
+        assert_eq!(told(&mut stencil), loads(second));
+        loaded(&mut stencil, &group(second));
+        assert_eq!(told(&mut stencil), format!("r{second}"));
+        assert_eq!(slots(&stencil, pair), [0, 1], "the pair was never touched");
+        stencil.free_group(later).unwrap();
+        stencil.free_group(pair).unwrap();
+        assert_eq!((stencil.len(), stencil.idle()), (Ok(5), Ok(5)));
+    }
+}
+
+#[test]
 fn s33_an_interrupt_answers_each_waiting_group_once_and_nothing_has_an_effect_after_it() {
     let mut stencil = stencil(3);
     let first = stencil.submit(1, &[1]).unwrap();

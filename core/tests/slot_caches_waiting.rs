@@ -174,6 +174,25 @@ fn s30_an_interrupt_answers_each_who_waits_once() {
 }
 
 #[test]
+fn s30_each_of_64_who_wait_is_answered_and_woken_once() {
+    let cache = Forgetful::new(vec![Slot::EMPTY; 2], Dense::new(vec![0; 100]), Lru::new(), 0..2).unwrap();
+    let mut line = Waiting::new(cache, (0..64).map(|_| Waiter::EMPTY).collect());
+    let (_mine, _others) = (now(&mut line, 0), now(&mut line, 1));
+    let clients: Vec<Client> = (0..64)
+        .map(|n| if n % 4 == 0 { Client::for_content(&mut line, 1) } else { Client::for_slot(&mut line, 2 + n % 40) })
+        .collect();
+    line.interrupt();
+    for (n, client) in clients.iter().enumerate() {
+        let told = client.told(&mut line);
+        let content = Answer::Content(Err(ContentError::Interrupted));
+        assert_eq!(told, Some(if n % 4 == 0 { content } else { Answer::Slot(Err(AllocError::Interrupted)) }), "{n}");
+    }
+    line.interrupt();
+    assert!(clients.iter().all(|client| client.woken(&mut line) == 1));
+    assert_eq!(line.waiting(), 0);
+}
+
+#[test]
 fn s31_no_operation_has_an_effect_after_an_interrupt() {
     let mut line = line(1);
     let (pin, _) = now(&mut line, 1);
