@@ -12,6 +12,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use loom::cell::Cell;
+use loom::sync::atomic::AtomicU32;
+use loom::sync::atomic::Ordering::Relaxed;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 use umbra_core::cache::waiting::{ContentError, Lock, Record};
@@ -40,6 +42,8 @@ impl Lock for Locked {
 struct World {
     places: Shared<Locked>,
     bytes: [Cell<u64>; 2],
+    /// Those who had waited, and have what they waited for.
+    served: AtomicU32,
 }
 
 fn line() -> Box<Line> {
@@ -56,7 +60,8 @@ fn line() -> Box<Line> {
 
 fn world() -> Arc<World> {
     let line = std::thread::spawn(line).join().unwrap();
-    Arc::new(World { places: Shared::new(Locked(Mutex::new(line))), bytes: [Cell::new(0), Cell::new(0)] })
+    let bytes = [Cell::new(0), Cell::new(0)];
+    Arc::new(World { places: Shared::new(Locked(Mutex::new(line))), bytes, served: AtomicU32::new(0) })
 }
 
 impl World {
@@ -133,12 +138,17 @@ fn two_wait_for_the_same_and_a_newcomer_passes_nobody() {
             spawn(&world, move |world| {
                 let held = world.get([data]).unwrap();
                 world.check(&held);
+                world.served.fetch_add(1, Relaxed);
             })
         });
+        let waiting = world.places.waiting();
         drop(held);
         let mut newcomer = [Member::new(4, 2)];
         match world.places.take_now(&mut newcomer) {
-            Ok(()) => drop(world.places.held(newcomer)),
+            Ok(()) => {
+                assert!(world.served.load(Relaxed) >= waiting, "a newcomer has passed those who waited");
+                drop(world.places.held(newcomer));
+            }
             Err(PlaceError::OthersWait | PlaceError::Blocked { .. }) => {}
             Err(error) => panic!("{error}"),
         }

@@ -13,6 +13,8 @@ use std::pin::Pin;
 use std::task::Context;
 
 use loom::cell::Cell;
+use loom::sync::atomic::AtomicU32;
+use loom::sync::atomic::Ordering::Relaxed;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 use umbra_core::cache::policy::Fifo;
@@ -27,13 +29,15 @@ type Locked = Model<Waiting<[Slot; 2], Dense<[u32; 8]>, Fifo, Forgetting, [Waite
 struct World {
     cache: Shared<Locked>,
     memory: [Cell<u64>; 2],
+    /// Those who had waited, and have what they waited for.
+    served: AtomicU32,
 }
 
 fn world(slots: u32) -> Arc<World> {
     let cache = Forgetful::new([Slot::EMPTY; 2], Dense::new([0; 8]), Fifo::new(), 0..slots).unwrap();
     let waiting = Waiting::new(cache, [const { Waiter::EMPTY }; 3]);
     let memory = [Cell::new(0), Cell::new(0)];
-    Arc::new(World { cache: Shared::new(Model(Mutex::new(waiting))), memory })
+    Arc::new(World { cache: Shared::new(Model(Mutex::new(waiting))), memory, served: AtomicU32::new(0) })
 }
 
 impl World {
@@ -101,10 +105,13 @@ fn s26_s29_two_wait_for_the_same_and_a_newcomer_passes_nobody() {
             spawn(&world, move |world| {
                 let held = world.get(data).unwrap();
                 world.check(&held);
+                world.served.fetch_add(1, Relaxed);
             })
         });
+        let waiting = world.cache.waiting();
         drop(held);
         if let Ok(given) = world.cache.try_alloc(3) {
+            assert!(world.served.load(Relaxed) >= waiting, "a newcomer has passed those who waited");
             let Given::Empty(fill) = given else { panic!("never filled") };
             world.check(&world.load(fill));
         }

@@ -150,9 +150,11 @@ fn s59_groups_that_wait_for_one_load_are_told_in_the_order_of_submission_whoever
         for (point, group) in [(1, [1, 2]), (2, [2, 1]), (3, [2, 2])] {
             world.cache.submit(point, &group).unwrap();
         }
-        let loads = [1, 2].map(|data| {
-            let Some(Action::Prepare { slot, data: told }) = world.cache.poll() else { panic!("nothing to load") };
-            assert_eq!((told, u64::from(slot) + 1), (data, data));
+        let loads = [1, 2].map(|expected| match world.cache.poll() {
+            Some(Action::Prepare { slot, data }) if data == expected => (slot, data),
+            other => panic!("{other:?}"),
+        });
+        let loads = loads.map(|(slot, data)| {
             spawn(&world, move |world| {
                 world.memory[slot as usize].set(data);
                 world.cache.prepared(data).unwrap();
