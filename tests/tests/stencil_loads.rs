@@ -1,9 +1,13 @@
 //! How many loads the stencil cache needs, against the fewest that are possible.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+use umbra::sim::Random;
 use umbra::stencil::{Groups, Known, Plan, optimum};
-use umbra_core::stencil::{Action, Future, Grid, Input, Order, Shape, Strips, Unknown, Use};
+use umbra_core::stencil::{Action, Grid, Input, Order, Shape, Strips, Unknown};
 use umbra_tests::sweep::{cache, loads, ordered, rows, usage};
+
+/// The numbers of slots that were published for the plane of 200 x 200 points and boxes of radius 3.
+const PLANE: [u32; 7] = [100, 250, 500, 750, 1000, 1206, 1207];
 
 fn plane(rows: u32, columns: u32, radius: u32, shape: Shape) -> Grid {
     Grid::new([1, rows, columns], radius, shape).unwrap()
@@ -14,6 +18,27 @@ fn foreseen(grid: &Grid, groups: &Groups, slots: u32) -> u64 {
     let inputs = vec![Input::UNBOUNDED; groups.inputs()];
     let horizon = 2 * u64::from(grid.len());
     loads(&mut cache(slots, grid.largest_group(), inputs, *grid, Plan::one(horizon)), groups)
+}
+
+/// The same without a list of the groups, for large grids.
+fn swept(grid: &Grid, slots: u32) -> u64 {
+    let inputs = vec![Input::UNBOUNDED; grid.len() as usize];
+    let mut stencil = cache(slots, grid.largest_group(), inputs, *grid, Plan::one(2 * u64::from(grid.len())));
+    let mut group = Vec::with_capacity(grid.largest_group());
+    for point in 0..u64::from(grid.len()) {
+        group.clear();
+        group.extend(grid.group(point));
+        stencil.submit(point, &group).unwrap();
+        while let Some(action) = stencil.poll() {
+            match action {
+                Action::Prepare { data, .. } => stencil.prepared(data).unwrap(),
+                Action::Ready { group, .. } => stencil.free_group(group).unwrap(),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!(stencil.idle(), stencil.len(), "all groups are over");
+    stencil.statistics().loads
 }
 
 /// Loads with the usage map, where so many groups are known ahead.
@@ -53,12 +78,33 @@ fn s66_from_the_closed_form_number_of_slots_on_each_input_is_loaded_once() {
 }
 
 #[test]
+fn s66_on_the_published_plane_one_slot_less_costs_a_load_a_row_and_a_space_needs_the_slots_that_are_published() {
+    let plane = plane(200, 200, 3, Shape::Box);
+    let groups = rows(&plane);
+    for (slots, published) in [(1207, 40_000), (1206, 40_201)] {
+        assert_eq!(optimum::loads(&groups, slots as usize), Some(published));
+        assert_eq!(foreseen(&plane, &groups, slots), published, "{slots} slots");
+    }
+    let space = Grid::new([100; 3], 1, Shape::Box).unwrap();
+    for (slots, enough) in [(20_203, true), (20_202, false)] {
+        assert_eq!(swept(&space, slots) == u64::from(space.len()), enough, "{slots} slots");
+    }
+}
+
+#[test]
 fn s67_each_missing_slot_costs_a_load_a_row() {
+    let space = |extents, radius, shape| Grid::new(extents, radius, shape).unwrap();
     for (grid, enough, outer) in [
         (plane(60, 50, 1, Shape::Box), 2 * 50 + 3, 60),
         (plane(60, 50, 2, Shape::Box), 4 * 50 + 5, 60),
+        (plane(50, 60, 3, Shape::Box), 6 * 60 + 7, 50),
         (plane(60, 80, 1, Shape::Star), 2 * 80 + 1, 60),
-        (Grid::new([12, 20, 20], 1, Shape::Box).unwrap(), 2 * 400 + 43, 12),
+        (plane(60, 50, 2, Shape::Star), 4 * 50 + 1, 60),
+        (plane(50, 60, 3, Shape::Star), 6 * 60 + 1, 50),
+        (space([12, 20, 20], 1, Shape::Box), 2 * 400 + 43, 12),
+        (space([10, 16, 24], 2, Shape::Box), 4 * 384 + 4 * 24 + 5, 10),
+        (space([12, 20, 20], 1, Shape::Star), 2 * 400 + 1, 12),
+        (space([10, 16, 24], 2, Shape::Star), 4 * 384 + 1, 10),
     ] {
         for missing in [1, 10, 20] {
             let groups = rows(&grid);
@@ -73,7 +119,7 @@ fn s67_each_missing_slot_costs_a_load_a_row() {
 fn s68_a_known_future_needs_the_fewest_loads_and_a_window_of_rows_as_well() {
     let grid = plane(200, 200, 3, Shape::Box);
     let groups = rows(&grid);
-    for slots in [100, 1000, 1206, 1207] {
+    for slots in PLANE {
         let fewest = optimum::loads(&groups, slots as usize).unwrap();
         assert_eq!(foreseen(&grid, &groups, slots), fewest, "{slots} slots");
         assert_eq!(windowed(&groups, slots, 7 * 200), fewest, "{slots} slots, window");
@@ -87,9 +133,12 @@ fn s68_a_known_future_needs_the_fewest_loads_and_a_window_of_rows_as_well() {
     let groups = ordered(&grid, [1, 200, 200], Order::Strips { width: 100 });
     let fewest = optimum::loads(&groups, 1000).unwrap();
     assert_eq!(fewest, 40_783, "as published");
-    let (inputs, plan) = (vec![Input::UNBOUNDED; groups.inputs()], Plan::one(groups.len() as u64));
-    let taken = loads(&mut cache(1000, groups.largest(), inputs, Known::new(&groups).unwrap(), plan), &groups);
-    assert_eq!(taken, fewest);
+    for slots in PLANE {
+        let fewest = optimum::loads(&groups, slots as usize).unwrap();
+        let (inputs, plan) = (vec![Input::UNBOUNDED; groups.inputs()], Plan::one(groups.len() as u64));
+        let taken = loads(&mut cache(slots, groups.largest(), inputs, Known::new(&groups).unwrap(), plan), &groups);
+        assert!(taken as f64 <= fewest as f64 * 1.001, "{slots} slots in strips: {taken} {fewest}");
+    }
     // The inputs that the next strip uses again are beyond the window.
     let taken = windowed(&groups, 1000, 7 * 100);
     assert!(taken as f64 <= fewest as f64 * 1.002, "{taken} {fewest}");
@@ -104,66 +153,45 @@ fn s68_buckets_that_are_many_groups_wide_cost_next_to_nothing() {
         let plan = Plan::one(1 << 20);
         let taken = loads(&mut cache(slots, 27, inputs, grid, plan), &groups) as f64;
         let fewest = optimum::loads(&groups, slots as usize).unwrap() as f64;
-        assert!(taken <= fewest * 1.01, "{slots}: {taken} {fewest}");
+        assert!(taken <= fewest * 1.001, "{slots}: {taken} {fewest}");
     }
 }
 
 #[test]
-fn s69_the_closed_form_is_what_a_search_finds() {
-    for (extents, radius, shape) in [
-        ([1, 7, 9], 1, Shape::Box),
-        ([1, 7, 9], 2, Shape::Star),
-        ([1, 1, 12], 3, Shape::Box),
-        ([5, 4, 6], 1, Shape::Star),
-        ([5, 4, 6], 2, Shape::Box),
-        ([3, 3, 3], 9, Shape::Box),
-        ([4, 5, 1], 0, Shape::Star),
-    ] {
-        let grid = Grid::new(extents, radius, shape).unwrap();
-        let groups = rows(&grid);
-        assert_eq!(groups.iter().map(<[u64]>::len).max(), Some(grid.largest_group()), "{grid:?}");
-        for now in 0..groups.len() {
-            let present = grid.present(now as u64);
-            for data in 0..u64::from(grid.len()) {
-                let next = (now + 1..groups.len()).find(|&later| groups.get(later).contains(&data));
-                let found = grid.next_use(data, present);
-                assert_eq!(found, next.map_or(Use::Never, |next| Use::At(next as u64)), "{grid:?} {now} {data}");
-                let certain = shape == Shape::Box && next == Some(now + 1);
-                assert_eq!(grid.is_next(data, present), certain, "{grid:?} {now} {data}");
-            }
-        }
+fn s69_a_listed_future_of_any_strips_needs_the_fewest_loads() {
+    let mut random = Random::new(69);
+    for case in 0..60 {
+        let mut within = |most: u64| random.below(most) as u32;
+        let extents = [4, 7, 8].map(|most| 1 + within(most));
+        let (radius, width, more) = (within(4), 1 + within(8), within(40));
+        let grid = Grid::new(extents, radius, if within(2) == 0 { Shape::Star } else { Shape::Box }).unwrap();
+        let groups = ordered(&grid, extents, Order::Strips { width });
+        let (slots, inputs) = (groups.largest() as u32 + more, vec![Input::UNBOUNDED; groups.inputs()]);
+        let plan = Plan::one(groups.len() as u64);
+        let taken = loads(&mut cache(slots, groups.largest(), inputs, Known::new(&groups).unwrap(), plan), &groups);
+        assert_eq!(Some(taken), optimum::loads(&groups, slots as usize), "case {case}: {grid:?} {width} {slots}");
     }
-    for (extents, radius) in [([0, 1, 1], 1), ([1, 0, 1], 1), ([1, 1, 0], 1), ([1, 1 << 16, 1 << 16], 1)] {
-        assert!(Grid::new(extents, radius, Shape::Box).is_none());
-    }
-    assert_eq!(plane(3, 3, 1, Shape::Box).group(9).count(), 0);
 }
 
 #[test]
 fn s71_a_space_of_640_squared_planes_takes_the_published_loads() {
     let (grid, slots) = (Grid::new([6, 640, 640], 1, Shape::Box).unwrap(), 640_000);
-    let inputs = vec![Input::UNBOUNDED; grid.len() as usize];
-    let horizon = 2 * u64::from(grid.len());
-    let mut stencil = cache(slots, grid.largest_group(), inputs, grid, Plan::one(horizon));
-    let mut group = Vec::with_capacity(grid.largest_group());
-    for point in 0..u64::from(grid.len()) {
-        group.clear();
-        group.extend(grid.group(point));
-        stencil.submit(point, &group).unwrap();
-        while let Some(action) = stencil.poll() {
-            match action {
-                Action::Prepare { data, .. } => stencil.prepared(data).unwrap(),
-                Action::Ready { group, .. } => stencil.free_group(group).unwrap(),
-                other => panic!("{other:?}"),
-            }
-        }
-    }
-    assert_eq!(stencil.idle(), stencil.len(), "all groups are over");
     // The closed form, which is the optimum: a load a point, and one more a plane for each slot that is missing.
     let fewest = u64::from(grid.len()) + (820_483 - u64::from(slots)) * 5;
     assert_eq!(fewest, 3_360_015, "as published");
-    let loads = stencil.statistics().loads;
-    assert!(loads >= fewest && loads as f64 <= fewest as f64 * 1.001, "{loads}");
+    assert_eq!(swept(&grid, slots), fewest);
+}
+
+#[test]
+fn s68_large_planes_and_spaces_take_the_fewest_loads() {
+    let space = Grid::new([6, 512, 512], 1, Shape::Box).unwrap();
+    assert_eq!(swept(&space, 640_000), u64::from(space.len()), "all of it fits");
+    let plane = plane(2000, 2000, 1, Shape::Box);
+    assert_eq!(swept(&plane, 2 * 2000 + 3), 4_000_000, "as many as the closed form says");
+    // Each missing slot costs a load a row.
+    let formula = 4_000_000.0 + 1003.0 * 1999.0;
+    let taken = swept(&plane, 3000) as f64;
+    assert!((taken / formula - 1.0).abs() < 0.025, "{taken} {formula}");
 }
 
 #[test]
@@ -197,6 +225,10 @@ fn strips_cost_what_was_said_before() {
     ] {
         let grid = Grid::new(extents, radius, shape).unwrap();
         let strips = Strips::fit(extents, radius, slots, 1).unwrap();
+        for active in [4, 9] {
+            let more = Strips::fit(extents, radius, slots + active - 1, active);
+            assert_eq!(more, Some(strips), "each group under way costs a slot");
+        }
         let groups = ordered(&grid, extents, strips.order());
         let fewest = optimum::loads(&groups, slots as usize).unwrap();
         let ratio = strips.loads as f64 / fewest as f64;
