@@ -1,4 +1,4 @@
-//! The next uses that a grid tells in closed form, against a search in the list of its groups.
+//! The next uses that a grid tells in closed form, against a search.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
-//! Whoever waits gets a slot, or room in a memory, in the order of arrival: a million times.
+//! Whoever waits is served in the order of arrival: a million times.
 //!
-//! The lock counts who has it, so that each client knows when it came. Whoever has the only slot compares that with when
-//! its predecessor came.
+//! The lock of a slot cache, or of a memory, counts who has it, so each client knows when it came. Whoever has the only
+//! slot, or all the room, compares that with when its predecessor came.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod random;
