@@ -259,9 +259,11 @@ impl<S: Storage> Machine<S> {
             }
         }
         let Ok(context) = self.contexts.get_mut(id) else { return };
-        // If all answers are here, combining them took too long.
-        let record = (!lost).then(|| own(context, Stage::Callback));
-        if !lost {
+        // If all answers are here, combining them took too long, unless they had to wait for one whose failure has come only now.
+        let failed_below = context.tallies.ok != context.tallies.total();
+        let slow = !lost && (context.out != Out::Nothing || !failed_below);
+        let record = slow.then(|| own(context, Stage::Callback));
+        if slow {
             context.own = Own::Failed;
         }
         self.fail(id, record);
