@@ -126,7 +126,7 @@ impl<S: Storage> Machine<S> {
                 (request.emit(&head, buffer), Kid { stand: Stand::Sent, attempts, heard, ..kid })
             }
             Stand::ToAsk => {
-                let head = Head { kind: Kind::Ask, ..head };
+                let head = Head { kind: Kind::Ask, a: kid.piece.len, ..head };
                 (head.emit_bare(buffer), Kid { stand: Stand::Heard, ..kid })
             }
             _ => {

@@ -12,7 +12,7 @@
 //!           72 a ids, then as many sizes if `list` is 1, header, b bytes of data
 //! response  32 members done (4)  36 0 (4)  40 0 (8)  48 a bytes of header, b bytes of data
 //! failure   32 ok, failed, unreached, unknown (4 each)  48 a records of 16 bytes
-//! cancel    no more; a is how many members the subtree has
+//! cancel    no more; a is how many members the subtree has; so is that of an ask
 //! ```
 //!
 //! A status-only answer is the bare 48 bytes of a response. Data is either in the request, or its 24 bytes are a

@@ -218,7 +218,8 @@ impl<S: Storage> Machine<S> {
     fn on_ask(&mut self, ends: (Node, Node), head: &Head) {
         match self.index.get(head.call.key(ends.1)) {
             Some(at) => self.again(ends, head, at),
-            None => self.refuse_once(ends, head, Code::ReplyGone, 0),
+            // Neither the request has come nor that it is to stop: whoever asks has said both, or heard of it here.
+            None => self.never_begin(ends, head, true),
         }
     }
 
@@ -226,10 +227,6 @@ impl<S: Storage> Machine<S> {
         let waits = head.mode.contains(Mode::COLLECT);
         let found = self.index.get(head.call.key(to)).filter(|&at| at != NIL);
         let Some(at) = found else {
-            // It has overtaken the request, which is not to be carried out any more, or was refused for lack of room.
-            if self.step_forward(&Waiter::of_request((from, to), head)).is_some() {
-                self.has_room();
-            }
             return self.never_begin((from, to), head, waits);
         };
         let Some((id, context)) = self.contexts.at(at) else { return };
@@ -240,6 +237,10 @@ impl<S: Storage> Machine<S> {
 
     /// A call is not to be carried out whose request has not been taken here; whoever waits for an answer gets one.
     fn never_begin(&mut self, (from, to): (Node, Node), head: &Head, waits: bool) {
+        // The request was overtaken, or lost, or refused for lack of room.
+        if self.step_forward(&Waiter::of_request((from, to), head)).is_some() {
+            self.has_room();
+        }
         let CallId { root, life, .. } = head.call;
         let age = self.peers.as_ref().get(root.index()).map(|root| root.age(head.call));
         if matches!(age, Some(Age::NewLife)) {
