@@ -1,17 +1,25 @@
 //! Every order of what can happen in small calls.
 //!
-//! That includes one failure at every member and stage.
+//! That includes one failure at every member and stage. Deaths, deadlines and cancellations at any moment are those of calls
+//! of three members, and of four in a chain; of four in all trees where `UMBRA_CHAIN_SCHEDULES` asks for more schedules
+//! than a test takes (over 3000).
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra_core::chain::{Code, Mode, Node, Plan, Stage};
 use umbra_core::time::Lapse;
 use umbra_core::tree::Shape;
 use umbra_tests::chain::explore::{Clock, every_order};
-use umbra_tests::chain::{Act, Planned, World, sum_over};
+use umbra_tests::chain::{Act, Planned, SUM, World, sum_over};
 
-const SHAPES: [Shape; 3] = [Shape::BINARY, Shape::FLAT, Shape::CHAIN];
+const SHAPES: [Shape; 4] = [Shape::BINARY, Shape::BINOMIAL, Shape::FLAT, Shape::CHAIN];
 /// Who of up to four members lives at whose machine.
 const HOMES: [[u32; 4]; 4] = [[0, 1, 2, 3], [0, 0, 2, 2], [0, 1, 1, 1], [0, 0, 0, 0]];
+
+/// How many members have calls to which something happens at any moment.
+fn members_of(shape: Shape) -> u32 {
+    let schedules = std::env::var("UMBRA_CHAIN_SCHEDULES").map_or(0, |text| text.parse().unwrap());
+    if shape == Shape::CHAIN || schedules > 3000_u64 { 4 } else { 3 }
+}
 
 fn planned(members: u32, shape: Shape, mode: Mode) -> Planned {
     let mut planned = sum_over(0..members);
@@ -111,16 +119,84 @@ fn g8_a_callback_that_fails_is_named_in_every_order() {
     }
 }
 
+/// Runs a bad call of four in every order, however failures are reported; `change` has it fail so at a member.
+fn fails_at(
+    shape: Shape,
+    homes: [u32; 4],
+    change: impl Fn(&mut World),
+    expected: (Node, Stage, Code),
+    depth: u8,
+    taken: u32,
+) {
+    for mode in [Mode::empty(), Mode::COLLECT, Mode::COLLECT | Mode::CANCEL_ON_FAIL, Mode::CUT_THROUGH] {
+        every_order(
+            Clock::Last,
+            || world(4, homes, shape, mode, &change),
+            |world| {
+                let [record] = world.made[0].end.as_ref().unwrap().0.records() else {
+                    return Err("not one record".to_owned());
+                };
+                let named = (record.origin, record.stage, record.code);
+                let right = (named, record.depth, record.count) == (expected, depth, taken);
+                if right { Ok(()) } else { Err(format!("{record:?} in {shape:?} {mode:?}")) }
+            },
+        )
+        .unwrap();
+    }
+}
+
+/// How deep a position of a tree of four is, and how many members are below and with it.
+fn place(shape: Shape, at: u32) -> (u8, u32) {
+    let depth = |at: u32| std::iter::successors(Some(at), |&at| shape.parent(at)).count() as u8 - 1;
+    let is_below = |&other: &u32| std::iter::successors(Some(other), |&at| shape.parent(at)).any(|above| above == at);
+    (depth(at), (0..4).filter(is_below).count() as u32)
+}
+
+#[test]
+fn g8_a_member_without_the_function_is_named_in_every_order() {
+    for (shape, homes) in SHAPES.into_iter().flat_map(|shape| HOMES.map(|homes| (shape, homes))) {
+        for bad in 1..4_u32 {
+            // Whoever lives with the member above takes its part in the function that this one has.
+            let home = homes[bad as usize];
+            if home != bad || homes.iter().filter(|&&other| other == home).count() > 1 {
+                continue;
+            }
+            let (depth, taken) = place(shape, bad);
+            let change = |world: &mut World| _ = world.at(Node(bad)).unregister(SUM);
+            fails_at(shape, homes, change, (Node(bad), Stage::Setup, Code::UnknownFunc), depth, taken);
+        }
+    }
+}
+
+#[test]
+fn g8_a_member_that_no_request_reaches_is_named_in_every_order() {
+    for (shape, homes) in SHAPES.into_iter().flat_map(|shape| HOMES.map(|homes| (shape, homes))) {
+        for bad in 1..4_u32 {
+            let parent = shape.parent(bad).unwrap();
+            if homes[parent as usize] == homes[bad as usize] {
+                continue;
+            }
+            let (depth, taken) = place(shape, bad);
+            let edge = Some((Node(parent), Node(bad)));
+            let refuses = |world: &mut World| world.refuses = edge;
+            fails_at(shape, homes, refuses, (Node(bad), Stage::Forward, Code::Transport), depth - 1, taken);
+            let full = |world: &mut World| world.full = edge;
+            fails_at(shape, homes, full, (Node(bad), Stage::Forward, Code::NoResource), depth - 1, taken);
+        }
+    }
+}
+
 #[test]
 fn s35_a_death_at_any_moment_leaves_nothing_behind() {
     let (mut done, mut died) = (0, 0);
     for mode in [Mode::empty(), Mode::COLLECT] {
         for shape in SHAPES {
-            for (victim, homes) in (0..3).flat_map(|victim| HOMES.map(|homes| (Node(victim), homes))) {
+            let members = members_of(shape);
+            for (victim, homes) in (0..members).flat_map(|victim| HOMES.map(|homes| (Node(victim), homes))) {
                 let change = |world: &mut World| world.kill_after(Lapse(0), victim);
                 every_order(
                     Clock::Last,
-                    || world(3, homes, shape, mode, change),
+                    || world(members, homes, shape, mode, change),
                     |world| {
                         let Some((end, _)) = &world.made[0].end else { return Ok(()) };
                         if end.sum().is_some() {
@@ -164,7 +240,7 @@ fn s41_a_deadline_at_any_moment_ends_the_call_and_leaves_nothing_behind() {
         for (shape, homes) in SHAPES.into_iter().flat_map(|shape| HOMES.map(|homes| (shape, homes))) {
             every_order(
                 Clock::Any,
-                || world(3, homes, shape, mode, |_| {}),
+                || world(members_of(shape), homes, shape, mode, |_| {}),
                 |world| {
                     let end = &world.made[0].end.as_ref().unwrap().0;
                     if end.sum().is_some() {
@@ -187,7 +263,7 @@ fn s39_cancellation_at_any_moment_leaves_nothing_behind() {
     for mode in [Mode::empty(), Mode::COLLECT] {
         for (shape, homes) in SHAPES.into_iter().flat_map(|shape| HOMES.map(|homes| (shape, homes))) {
             let build = || {
-                let mut world = world(3, homes, shape, mode, |_| {});
+                let mut world = world(members_of(shape), homes, shape, mode, |_| {});
                 let handle = world.made[0].handle;
                 world.cancel_after(Lapse(0), Node(0), handle);
                 world

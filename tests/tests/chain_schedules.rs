@@ -1,4 +1,4 @@
-//! Random schedules of chained calls, and every order of small ones.
+//! Random schedules of chained calls; their reports are compared with what was done to them.
 //!
 //! The number of seeds of each kind is `UMBRA_CHAIN_SCHEDULES` (default 3000; the full form takes 250000), the first is
 //! `UMBRA_CHAIN_SEED`: a failure names the seed that repeats it.
@@ -51,6 +51,12 @@ fn s50_failures_of_user_code_are_reported_and_leave_nothing_behind() {
 }
 
 #[test]
+fn g8_failures_of_every_step_are_reported_as_they_happened() {
+    let all = schedules(Trouble::Steps);
+    assert!(all.done > 0 && all.failed > 0 || !are_many(&all));
+}
+
+#[test]
 fn s39_deaths_restarts_and_cancellations_leave_nothing_behind() {
     let all = schedules(Trouble::Deaths);
     assert!(all.done > 0 && all.failed > 0 || !are_many(&all));
@@ -61,4 +67,16 @@ fn s39_deaths_restarts_and_cancellations_leave_nothing_behind() {
 fn s38_a_request_for_a_life_that_is_over_is_not_run_in_the_next() {
     let tally = schedule::run(42_287, Trouble::Deaths).unwrap_or_else(|wrong| panic!("{wrong}"));
     assert_eq!(tally.failed, 1);
+}
+
+/// A request and what tells its receiver to stop are both lost, and who asks it afterwards learns that it has not begun.
+#[test]
+fn g8_whoever_was_never_reached_has_not_failed() {
+    schedule::run(978, Trouble::Deaths).unwrap_or_else(|wrong| panic!("{wrong}"));
+}
+
+/// Answers wait for one that does not come before the deadline, at one machine.
+#[test]
+fn g8_whoever_waits_with_answers_in_order_is_not_blamed() {
+    schedule::run(42, Trouble::Faults).unwrap_or_else(|wrong| panic!("{wrong}"));
 }

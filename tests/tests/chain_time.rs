@@ -8,7 +8,7 @@ use umbra_core::chain::{Action, Code, Config, Life, Mode, Node, Plan, Stage, Tal
 use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
 use umbra_tests::chain::check::{failed, fifteen, origins, tallies};
-use umbra_tests::chain::{Act, World, sum_over};
+use umbra_tests::chain::{Act, RARE, SUM, World, sum_over};
 
 #[test]
 fn s33_a_leaf_that_hangs_is_named_and_not_its_parents() {
@@ -140,6 +140,151 @@ fn refusal(world: &mut World, from: Node, to: Node, request: &[u8]) -> u8 {
     let told = world.at(to).poll(now, &mut buffer);
     assert!(matches!(told, Some(Action::Send { to, len_bytes: 64, .. }) if to == from), "{told:?}");
     buffer[53]
+}
+
+/// A world of three whose settings are these, and the request that 0 has sent to 1; that call is over.
+fn asked_before(capacities: Capacities) -> (World, Vec<u8>) {
+    let mut world = World::with(1, capacities, Config::new(Node(0), Life(1)));
+    world.spy = true;
+    assert_eq!(world.call(&sum_over(0..3)).sum(), Some(3));
+    world.spy = false;
+    let request = world.heard.iter().find(|(to, _)| *to == Node(1)).unwrap().1.clone();
+    (world, request)
+}
+
+/// The same request for another call of its maker.
+fn of_call(seq: u32, request: &[u8]) -> Vec<u8> {
+    let mut request = request.to_vec();
+    request[12..16].copy_from_slice(&seq.to_le_bytes());
+    request
+}
+
+#[test]
+fn d49_a_request_of_another_version_is_refused_with_the_own_one() {
+    let (mut world, mut request) = asked_before(Capacities::new(3));
+    for (version, seq) in [(0, 100), (2, 101), (255, 102)] {
+        request = of_call(seq, &request);
+        request[0] = version;
+        assert_eq!(refusal(&mut world, Node(0), Node(1), &request), Code::Version as u8);
+        // Nothing was remembered: in the version of its receiver the same request is taken.
+        request[0] = umbra_core::chain::VERSION;
+        let (now, runs) = (world.now(), world.figures().runs);
+        world.at(Node(1)).on_message(Node(0), Node(1), &request, now).unwrap();
+        let told = world.at(Node(1)).poll(now, &mut [0; 4096]);
+        assert!(matches!(told, Some(Action::Run { .. })), "{told:?}");
+        assert_eq!(world.figures().runs, runs + 1);
+    }
+}
+
+#[test]
+fn d54_a_request_that_contradicts_itself_is_refused_as_malformed_each_time_it_comes() {
+    let (mut world, request) = asked_before(Capacities::new(3));
+    let len = request.len();
+    let changes: [fn(&mut Vec<u8>); 6] = [
+        // Cut off, too long, more members than there are bytes, none at all, another one first, deeper than calls may be.
+        |bytes| _ = bytes.pop(),
+        |bytes| bytes.push(0),
+        |bytes| bytes[24..28].copy_from_slice(&u32::MAX.to_le_bytes()),
+        |bytes| bytes[24..28].fill(0),
+        |bytes| bytes[72] = 2,
+        |bytes| bytes[17] = 200,
+    ];
+    for (seq, change) in (100..).zip(changes) {
+        let mut bad = of_call(seq, &request);
+        change(&mut bad);
+        for time in 0..2 {
+            assert_eq!(refusal(&mut world, Node(0), Node(1), &bad), Code::Malformed as u8, "{seq}, time {time}");
+        }
+        // Also if it is whole then: whoever sent it counts it as failed.
+        assert_eq!(refusal(&mut world, Node(0), Node(1), &of_call(seq, &request)), Code::Malformed as u8);
+    }
+    assert_eq!((request.len(), world.began.len()), (len, 3));
+    world.run(Lapse::from_secs(1));
+    world.check().unwrap();
+}
+
+#[test]
+fn d32_an_answer_that_is_not_kept_is_gone_and_its_function_runs_no_more() {
+    // The answer is longer than those that are kept.
+    let (mut world, request) = asked_before(Capacities { answer_bytes: 16, ..Capacities::new(3) });
+    assert_eq!(refusal(&mut world, Node(0), Node(1), &request), Code::ReplyGone as u8);
+    // So many calls came since that nothing is known of this one.
+    let (mut world, request) = asked_before(Capacities { remembered: 2, ..Capacities::new(3) });
+    for _ in 0..3 {
+        assert_eq!(world.call(&sum_over(0..3)).sum(), Some(3));
+    }
+    assert_eq!(refusal(&mut world, Node(0), Node(1), &request), Code::ReplyGone as u8);
+    // So is whoever asks after it: its head alone, as a question.
+    let mut question = request[..32].to_vec();
+    question[1] = ASK;
+    assert_eq!(refusal(&mut world, Node(0), Node(1), &question), Code::ReplyGone as u8);
+    assert_eq!(world.began.len(), 4 * 3, "nothing ran for these");
+    world.check().unwrap();
+}
+
+/// What a question says that it is.
+const ASK: u8 = 7;
+
+/// Request and cancellation are lost, and only the question after the answer comes.
+#[test]
+fn whoever_is_asked_after_a_call_that_never_came_does_not_begin_it_and_has_not_failed() {
+    let (mut world, request) = asked_before(Capacities::new(3));
+    let late = of_call(100, &request);
+    let mut question = late[..32].to_vec();
+    question[1] = ASK;
+    let (now, mut buffer) = (world.now(), [0; 4096]);
+    for message in [&question, &late] {
+        world.at(Node(1)).on_message(Node(0), Node(1), message, now).unwrap();
+        let told = world.at(Node(1)).poll(now, &mut buffer);
+        assert!(matches!(told, Some(Action::Send { to: Node(0), len_bytes: 48, .. })), "{told:?}");
+        // One member is not reached, and no failure.
+        assert_eq!((buffer[1], buffer[40], &buffer[24..28]), (3, 1, &[0; 4][..]));
+        assert_eq!(world.at(Node(1)).poll(now, &mut buffer), None);
+    }
+}
+
+#[test]
+fn d21_d23_what_is_released_at_another_member_is_unknown_there_and_runs_to_its_end() {
+    for (func, callback, code) in [(RARE, SUM, Code::UnknownFunc), (SUM, RARE, Code::UnknownCallback)] {
+        let mut world = World::new(7, 1);
+        world.script.functions.insert(Node(1), Act::Slow(Lapse::from_millis(1)));
+        let mut planned = sum_over(0..7);
+        (planned.call.func, planned.call.callback, planned.call.mode) = (func, callback, Mode::COLLECT);
+        let under_way = world.start(&planned).unwrap();
+        world.run(Lapse::from_micros(10));
+        assert!(world.at(Node(1)).unregister(RARE));
+        let after = world.start(&planned).unwrap();
+        world.run(Lapse::from_secs(1));
+        world.check().unwrap();
+        let end = |at: usize| world.made[at].end.clone().unwrap().0;
+        assert_eq!(end(under_way).sum(), Some(21), "the call that was there before");
+        let end = end(after);
+        let (account, records) = failed(&end);
+        assert_eq!((origins(records), records[0].aux), (vec![(1, Stage::Setup, code)], RARE.0));
+        assert_eq!(account, tallies(4, 1, 2, 0));
+        // It is there again, in another life of its place.
+        world.at(Node(1)).register(RARE).unwrap();
+        assert_eq!(world.call(&planned).sum(), Some(21));
+    }
+}
+
+#[test]
+fn s33_whoever_waits_with_answers_in_order_for_one_that_hangs_is_not_blamed() {
+    // 2 is below 1 and hangs; the answer of 3 waits for that of 1.
+    for together in [false, true] {
+        let mut world = World::new(4, 1);
+        if together {
+            world.house(0..4);
+        }
+        world.script.functions.insert(Node(2), Act::Hang);
+        let mut planned = sum_over(0..4);
+        planned.call.mode = Mode::COLLECT | Mode::ORDERED;
+        planned.parents = Some(vec![umbra_core::tree::explicit::ROOT, 0, 1, 0]);
+        let end = world.call(&planned);
+        let (account, records) = failed(&end);
+        assert_eq!(origins(records), [(2, Stage::Func, Code::Timeout)], "at one machine: {together}");
+        assert_eq!(account, tallies(3, 1, 0, 0));
+    }
 }
 
 /// `UMBRA_CHAIN_CANCELS` seeds (default 2000; the full form takes 100000).

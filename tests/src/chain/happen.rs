@@ -1,8 +1,9 @@
 //! What happens in a world: messages arrive, user code returns, members die.
 
-use umbra_core::chain::{Action, Handle, Life, Node, Outcome, Phase, Verdict};
+use umbra_core::chain::{Action, Code, Handle, Life, Node, Outcome, Phase, Stage, Verdict};
 use umbra_core::time::Lapse;
 
+use super::inner::{INNER_FAILED, Maker};
 use super::{Act, End, Happens, Made, World};
 
 impl World {
@@ -23,10 +24,13 @@ impl World {
                         let again = self.at(to).on_message(from, to, &bytes, now);
                         assert!(again.is_ok(), "a machine that was polled takes a message");
                     }
+                    let is_request = umbra_core::chain::peek_request(&bytes).is_some();
+                    self.inside += u64::from(is_request && self.out.iter().any(|&(at, ..)| at == home));
                     self.drain(home);
                 }
             }
             Happens::Return { node, life, handle } => {
+                self.out.remove(&(node, life, handle));
                 if self.seats[node.index()].machine.is_some() && self.seats[node.index()].life == life {
                     self.run_user(node, handle);
                     self.drain(node);
@@ -44,10 +48,14 @@ impl World {
             Happens::Restart(node) => self.restart(node),
             Happens::Cancel { node, handle } => {
                 if let Some(machine) = self.seats[node.index()].machine.as_mut() {
-                    let _ = machine.cancel(handle);
+                    let call = machine.call_id(handle);
+                    if let (Ok(()), Ok(call)) = (machine.cancel(handle), call) {
+                        self.done.given_up.insert(call);
+                    }
                     self.drain(node);
                 }
             }
+            Happens::Begin(maker) => self.begin_inner(maker),
             Happens::Start(at) => {
                 let planned = self.planned[at].clone();
                 if self.seats[planned.root.index()].machine.is_some()
@@ -63,6 +71,8 @@ impl World {
         loop {
             let (now, seat) = (self.now, &mut self.seats[node.index()]);
             let (life, Some(machine)) = (seat.life, seat.machine.as_mut()) else { return };
+            let most = self.most.entry(node).or_default();
+            *most = machine.len().max(*most);
             let Some(action) = machine.poll(now, &mut self.buffer) else { return };
             match action {
                 Action::Send { from, to, len_bytes } => self.send(from, to, len_bytes),
@@ -74,6 +84,7 @@ impl World {
                     if self.network.work == Lapse(0) {
                         self.run_user(node, handle);
                     } else {
+                        assert!(self.out.insert((node, life, handle)), "user code of one call is nested at {node}");
                         let at = now + Lapse(self.random.below(self.network.work.0 + 1));
                         self.plan_at(at, Happens::Return { node, life, handle });
                     }
@@ -86,6 +97,10 @@ impl World {
     fn send(&mut self, from: Node, to: Node, len: usize) {
         let mut bytes = self.buffer[..len].to_vec();
         if self.refuses == Some((from, to)) {
+            match umbra_core::chain::peek_request(&bytes) {
+                Some(call) => self.done.blame(call, (to, Stage::Forward, Code::Transport, 0)),
+                None => self.done.swallowed = true,
+            }
             return self.at(from).on_refused(from, to, &bytes);
         }
         let now = self.now;
@@ -147,8 +162,19 @@ impl World {
         let (home, Some(machine)) = (node, self.seats[node.index()].machine.as_mut()) else { return };
         let Ok(mut work) = machine.work(handle) else { panic!("user code of a call that is gone at {node}") };
         let (call, node) = (work.call, work.node);
-        let act = self.script.act(&work);
+        let act = match (self.script.act(&work), self.answered.get(&(call, node))) {
+            (Act::Within, Some(true)) => Act::Work,
+            (Act::Within, Some(false)) => Act::Fault(INNER_FAILED),
+            (act, _) => act,
+        };
         let verdict = self.script.run(&mut work, act);
+        let child = if let Phase::Wait(answer) = work.phase { Some(answer.from) } else { None };
+        if let Some((stage, code, aux)) = blame(child, act, verdict) {
+            self.done.blame(call, (node, stage, code, aux));
+        }
+        if child.is_none() && verdict == Verdict::Pending && !matches!(act, Act::Slow(_)) {
+            self.done.pending.insert((call, node));
+        }
         match work.phase {
             Phase::Init => *self.began.entry((call, node)).or_default() += 1,
             Phase::Probe => {}
@@ -162,6 +188,9 @@ impl World {
             && let Act::Slow(after) = act
         {
             self.plan_at(now + after, Happens::Wake { node: home, life, handle: known });
+        }
+        if verdict == Verdict::Pending && act == Act::Within {
+            self.plan_at(now, Happens::Begin(Maker { home, life, handle: known, call, node }));
         }
     }
 
@@ -178,6 +207,22 @@ impl World {
         let life = Life(self.seats[node.index()].life);
         let is_it = |made: &&mut Made| made.handle == handle && made.id.root == node && made.id.life == life;
         let made = self.made.iter_mut().rev().find(is_it).expect("a call that was made");
+        let (call, well) = (made.id, matches!(end, End::Done { .. }));
         assert!(made.end.replace((end, now)).is_none(), "a call ends once");
+        self.inner_ended(call, well);
+    }
+}
+
+/// What fails by what user code did: the function, or the callback for a child.
+fn blame(child: Option<Node>, act: Act, verdict: Verdict) -> Option<(Stage, Code, u32)> {
+    let stage = if child.is_some() { Stage::Callback } else { Stage::Func };
+    let reply = if child.is_some() { Stage::Callback } else { Stage::Reply };
+    let number = |own: u32| child.map_or(own, |child| child.0);
+    match (act, verdict) {
+        (Act::Excess, _) => Some((reply, Code::ReplyTooLarge, 9000)),
+        (Act::Panic, _) => Some((stage, Code::Panic, number(0))),
+        (Act::Fault(own), _) => Some((stage, Code::Fault, number(own))),
+        (_, Verdict::Pending) => child.map(|child| (stage, Code::Fault, child.0)),
+        _ => None,
     }
 }

@@ -3,13 +3,16 @@
 use umbra::call::Heap;
 use umbra_core::chain::{Config, Life, Machine, Node};
 
-use super::{SUM, World};
+use super::{RARE, SUM, World};
 
 impl World {
     pub(super) fn machine(&self, node: Node, life: u32) -> Machine<Heap> {
         let mut machine =
             self.capacities.machine(Config { node, life: Life(life), ..self.config }).expect("there is memory");
         machine.register(SUM).expect("the first function");
+        if !self.lacks(node) {
+            machine.register(RARE).expect("the second function");
+        }
         for other in self.household(node).filter(|&other| other != node) {
             machine.house(other).expect("a known member");
         }

@@ -19,6 +19,7 @@ impl World {
         let Some(machine) = seat.machine.take() else { return };
         add(&mut self.dead, machine.figures());
         let dead: Vec<Node> = self.household(node).collect();
+        self.done.deaths.extend(dead.iter().map(|&dead| (dead, self.now)));
         for at in (0..self.seats.len() as u32).map(Node) {
             if at == node || self.home(at) != at {
                 continue;

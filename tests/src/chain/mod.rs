@@ -9,12 +9,14 @@ pub mod explore;
 mod figures;
 mod happen;
 mod homes;
+mod inner;
+mod judge;
 mod lives;
 mod rules;
 pub mod schedule;
 mod script;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use umbra::call::{Capacities, Heap};
 use umbra::sim::Random;
@@ -89,6 +91,8 @@ enum Happens {
         handle: Handle,
     },
     Start(usize),
+    /// A function makes a call.
+    Begin(inner::Maker),
 }
 
 /// How a call ended.
@@ -199,6 +203,12 @@ pub struct World {
     pub edges: Vec<(CallId, Node, Node)>,
     /// Messages handed to the network.
     pub messages: u64,
+    /// Requests that were taken while user code ran at the same machine.
+    pub inside: u64,
+    /// The most calls that a machine had at once.
+    pub most: HashMap<Node, usize>,
+    /// User code that runs: whose machine, in which life, of which call.
+    out: HashSet<(Node, u32, Handle)>,
     /// Whether calls are given up at random moments.
     pub cancels: bool,
     /// A member whose user code never returns.
@@ -215,6 +225,14 @@ pub struct World {
     pub refuses: Option<(Node, Node)>,
     /// An edge along which no request finds room.
     pub full: Option<(Node, Node)>,
+    /// Members that lack [`RARE`], and so does everybody who lives with them.
+    lacking: Vec<Node>,
+    /// Calls that functions make, while they go on.
+    inner: HashMap<CallId, inner::Maker>,
+    /// Whether the call ended well that a function made.
+    answered: HashMap<(CallId, Node), bool>,
+    /// What was done to calls on purpose.
+    done: judge::Done,
     /// What was counted by machines that are dead.
     dead: Figures,
     buffer: Vec<u8>,
@@ -250,6 +268,9 @@ impl World {
             combined: HashMap::new(),
             edges: Vec::new(),
             messages: 0,
+            inside: 0,
+            most: HashMap::new(),
+            out: HashSet::new(),
             cancels: false,
             stuck: None,
             spy: false,
@@ -258,6 +279,10 @@ impl World {
             flip: None,
             refuses: None,
             full: None,
+            lacking: Vec::new(),
+            inner: HashMap::new(),
+            answered: HashMap::new(),
+            done: judge::Done::default(),
             dead: Figures::default(),
             buffer,
         };
@@ -282,10 +307,23 @@ impl World {
         self.seats[home.index()].machine.as_mut().expect("a member that lives")
     }
 
+    /// Has a member, and everybody who lives with it, lack [`RARE`].
+    pub fn lack(&mut self, node: Node) {
+        self.lacking.push(node);
+        self.at(node).unregister(RARE);
+    }
+
+    /// Whether a member lacks [`RARE`].
+    fn lacks(&self, node: Node) -> bool {
+        self.lacking.iter().any(|&lacking| self.home(lacking) == self.home(node))
+    }
+
     /// Gives a member other tables; it forgets everything.
     pub fn replace(&mut self, node: Node, capacities: Capacities) {
         let mut machine = capacities.machine(Config { node, life: Life(1), ..self.config }).expect("there is memory");
-        machine.register(SUM).expect("the first function");
+        for tag in [SUM, RARE] {
+            machine.register(tag).expect("one of two functions");
+        }
         self.seats[node.index()].machine = Some(machine);
     }
 

@@ -5,11 +5,13 @@
 
 use umbra::call::Capacities;
 use umbra::sim::Random;
-use umbra_core::chain::{Call, Caps, Config, Life, Mode, Node, StartError, Tag};
+use umbra_core::chain::{Call, Caps, Config, Data, Life, Mode, Node, StartError, Tag};
 use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
 
-use super::{Act, End, Network, Planned, SUM, World};
+use super::judge::Tree;
+use super::script::ELSEWHERE;
+use super::{Act, End, Network, Planned, RARE, SUM, World};
 
 /// What may go wrong in a schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,7 +22,9 @@ pub enum Trouble {
     Network,
     /// User code fails, hangs, or answers too much.
     Faults,
-    /// As well, members die and come back, and calls are given up.
+    /// User code fails or makes calls, members lack functions, and the network takes nothing from one to another.
+    Steps,
+    /// User code fails as well, members die and come back, and calls are given up.
     Deaths,
 }
 
@@ -117,7 +121,7 @@ fn script(world: &mut World, members: u32, trouble: Trouble, random: &mut Random
         let slow = Act::Slow(Lapse::from_micros(random.below(3000)));
         world.script.functions.insert(some(random), slow);
     }
-    if matches!(trouble, Trouble::Faults | Trouble::Deaths) {
+    if matches!(trouble, Trouble::Faults | Trouble::Steps | Trouble::Deaths) {
         for _ in 0..=random.below(3) {
             let act = [Act::Fault(42), Act::Panic, Act::Hang, Act::Excess][random.below(4) as usize];
             if random.below(3) == 0 && act != Act::Hang {
@@ -129,6 +133,48 @@ fn script(world: &mut World, members: u32, trouble: Trouble, random: &mut Random
     }
 }
 
+/// Has calls take what some members lack, and data that lies elsewhere.
+fn rarely(planned: &mut Planned, random: &mut Random) {
+    if random.below(3) == 0 {
+        planned.call.func = RARE;
+    }
+    if planned.call.callback != Tag::NONE && random.below(3) == 0 {
+        planned.call.callback = RARE;
+    }
+    if random.below(3) == 0 {
+        planned.call.data = Data::Span(ELSEWHERE);
+    }
+}
+
+/// Has steps fail that are not user code's, and functions make calls.
+fn steps(world: &mut World, members: u32, random: &mut Random) {
+    let some = |random: &mut Random| Node(random.below(u64::from(members)) as u32);
+    for _ in 0..random.below(3) {
+        let lacking = some(random);
+        world.lack(world.home(lacking));
+    }
+    let edges: Vec<(Node, Node)> =
+        world.planned.iter().flat_map(|planned| Tree::of(planned).edges().collect::<Vec<_>>()).collect();
+    if !edges.is_empty() {
+        let edge = edges[random.below(edges.len() as u64) as usize];
+        match random.below(6) {
+            0 | 1 => world.refuses = Some(edge),
+            2 => world.full = Some(edge),
+            _ => {}
+        }
+    }
+    if random.below(2) == 0 {
+        // What hangs until the deadline takes places that others want.
+        world.script.functions.retain(|_, act| *act != Act::Hang);
+    }
+    for _ in 0..random.below(3) {
+        world.script.functions.insert(some(random), Act::Within);
+        world.script.inner = (0..random.below(4)).map(|_| some(random)).collect();
+        world.script.inner.sort_unstable();
+        world.script.inner.dedup();
+    }
+}
+
 /// Runs one schedule; what went wrong, if anything did.
 ///
 /// # Errors
@@ -137,7 +183,7 @@ pub fn run(seed: u64, trouble: Trouble) -> Result<Tally, String> {
     let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9) ^ trouble as u64);
     let most = [3, 8, 24, 64][random.below(4) as usize];
     let members = 1 + random.below(most) as u32;
-    let lossy = !matches!(trouble, Trouble::Calm | Trouble::Faults);
+    let lossy = !matches!(trouble, Trouble::Calm | Trouble::Faults | Trouble::Steps);
     let calls = [1, 2, 6][random.below(3) as usize];
     let classes = 8;
     let capacities = Capacities {
@@ -161,8 +207,14 @@ pub fn run(seed: u64, trouble: Trouble) -> Result<Tally, String> {
     }
     for _ in 0..calls {
         let after = Lapse::from_micros(random.below(500));
-        let planned = planned(&world, members, &mut random);
+        let mut planned = planned(&world, members, &mut random);
+        if trouble == Trouble::Steps {
+            rarely(&mut planned, &mut random);
+        }
         world.start_after(after, planned);
+    }
+    if trouble == Trouble::Steps {
+        steps(&mut world, members, &mut random);
     }
     if trouble == Trouble::Deaths {
         for _ in 0..random.below(3) {
@@ -188,6 +240,7 @@ fn judge(world: &World, trouble: Trouble) -> Result<Tally, String> {
         match error {
             StartError::WouldBlock => tally.blocked += 1,
             StartError::DeadId(_) if trouble == Trouble::Deaths => {}
+            StartError::UnknownFunc(RARE) | StartError::UnknownCallback(RARE) if world.lacks(planned.root) => {}
             // A stated tree may be deeper than there are classes.
             StartError::TooDeep { .. } if planned.parents.is_some() => {}
             other => return Err(format!("{other} for {planned:?}")),
@@ -198,6 +251,7 @@ fn judge(world: &World, trouble: Trouble) -> Result<Tally, String> {
         if at.since(made.at) > made.plan.call.budget {
             return Err(format!("{} took longer than it may", made.id));
         }
+        world.judge(made)?;
         match end {
             End::Done { .. } => {
                 tally.done += 1;

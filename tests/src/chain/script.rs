@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use umbra_core::chain::{Node, Phase, Verdict, Work};
+use umbra_core::chain::{Data, Node, Phase, Verdict, Work};
+use umbra_core::key::{Key, Span};
 use umbra_core::time::Lapse;
 
 /// What user code does instead of its work.
@@ -20,7 +21,14 @@ pub enum Act {
     Slow(Lapse),
     /// It answers more than is allowed.
     Excess,
+    /// It makes a call, and ends as that does.
+    Within,
 }
+
+/// The header of calls that functions make; in those everybody does the work.
+pub(super) const INNER: &[u8] = &[0];
+/// Where data lies that is not in the request.
+pub(super) const ELSEWHERE: Span = Span { key: Key::from_bits(0x0123_4567_89ab_cdef), offset: 11, len: 1 << 40 };
 
 /// Who does what: by member, and for callbacks by child as well.
 #[derive(Clone, Default, Debug)]
@@ -29,12 +37,24 @@ pub struct Script {
     pub functions: HashMap<Node, Act>,
     /// What callbacks do, by member and child.
     pub callbacks: HashMap<(Node, Node), Act>,
+    /// Whom functions call that make a call.
+    pub inner: Vec<Node>,
+    /// What one function or callback does in one call, by its maker and its number there.
+    pub once: HashMap<(Node, u64), (Node, Option<Node>, Act)>,
     /// Of one call alone, by its number at its maker.
     pub only: Option<(Node, u64)>,
 }
 
 impl Script {
     pub(super) fn act(&self, work: &Work<'_>) -> Act {
+        if work.header == INNER {
+            return Act::Work;
+        }
+        if let Some(&(node, child, act)) = self.once.get(&(work.call.root, work.call.seq))
+            && who(work) == (node, child)
+        {
+            return act;
+        }
         if self.only.is_some_and(|(root, seq)| (work.call.root, work.call.seq) != (root, seq)) {
             return Act::Work;
         }
@@ -51,12 +71,15 @@ impl Script {
             Act::Fault(number) => return Verdict::Fault(number),
             Act::Panic => return Verdict::Panic,
             Act::Hang => return Verdict::Pending,
-            Act::Slow(_) if work.phase == Phase::Init => return Verdict::Pending,
+            Act::Slow(_) | Act::Within if work.phase == Phase::Init => return Verdict::Pending,
             Act::Excess => {
                 assert!(work.reply.set_data(&[0xee; 9000]).is_err(), "nothing of this size was allowed");
                 return Verdict::Done;
             }
-            Act::Work | Act::Slow(_) => {}
+            Act::Work | Act::Slow(_) | Act::Within => {}
+        }
+        if matches!(work.data, Data::Span(span) if span != ELSEWHERE) {
+            return Verdict::Undecodable(0);
         }
         match work.phase {
             Phase::Init | Phase::Probe => {
