@@ -1,4 +1,4 @@
-//! Random schedules of chained calls; their reports are compared with what was done to them.
+//! Random schedules of chained calls, judged by what was done to them.
 //!
 //! The number of seeds of each kind is `UMBRA_CHAIN_SCHEDULES` (default 3000; the full form takes 250000), the first is
 //! `UMBRA_CHAIN_SEED`: a failure names the seed that repeats it.
