@@ -69,12 +69,6 @@ fn s38_a_request_for_a_life_that_is_over_is_not_run_in_the_next() {
     assert_eq!(tally.failed, 1);
 }
 
-/// A request and what tells its receiver to stop are both lost, and who asks it afterwards learns that it has not begun.
-#[test]
-fn g8_whoever_was_never_reached_has_not_failed() {
-    schedule::run(978, Trouble::Deaths).unwrap_or_else(|wrong| panic!("{wrong}"));
-}
-
 /// Answers wait for one that does not come before the deadline, at one machine.
 #[test]
 fn g8_whoever_waits_with_answers_in_order_is_not_blamed() {

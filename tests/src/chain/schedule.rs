@@ -22,10 +22,10 @@ pub enum Trouble {
     Network,
     /// User code fails, hangs, or answers too much.
     Faults,
-    /// User code fails or makes calls, members lack functions, and the network takes nothing from one to another.
-    Steps,
     /// User code fails as well, members die and come back, and calls are given up.
     Deaths,
+    /// User code fails or makes calls, members lack functions, and the network takes nothing from one to another.
+    Steps,
 }
 
 /// What schedules have exercised, for a test's own report.
