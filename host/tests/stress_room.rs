@@ -240,9 +240,9 @@ impl World {
     ) -> Result<Option<References<'a>>, Interrupted> {
         loop {
             let mut members = wish.to_vec();
-            let told = self.memory.alloc_group(&mut members, within).map(|held| drop(held.into_members()));
+            let told = self.memory.alloc_group(&mut members, within).map(|held| held.into_members().is_some());
             match told {
-                Ok(()) => {
+                Ok(_) => {
                     if let Some(held) = self.fill(counts, dice, members)? {
                         return Ok(Some(held));
                     }

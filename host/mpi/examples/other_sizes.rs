@@ -125,7 +125,7 @@ fn exchange<T: Transport>(
     let fields = vec![Field::DENSE; FIELDS.into()];
     // Half of a message fits into the small slot.
     let smallest_slot = if matches!(fault, Fault::Overflow(_)) { 128 } else { 4096 };
-    let settings = Settings { deadline: DEADLINE, smallest_slot, reversed: false, timed: false };
+    let settings = Settings { deadline: DEADLINE, smallest_slot, ..Settings::default() };
     let faulty = world.rank() == FAULTY;
     let transport = Faulty(transport, if faulty { fault } else { Fault::None });
     let mut boundary = Boundary::build(&grid, &fields, transport, settings)?;

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use umbra::advect::{self, Finished, Options, Problem, Progress, RankOutcome, Shown, Watch, run_rank, summary};
 use umbra::output::Output;
