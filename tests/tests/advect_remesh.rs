@@ -1,4 +1,6 @@
-//! Sparse advection whose blocks are dealt anew among the ranks: no bit changes, and fields come and go as without.
+//! Sparse advection whose blocks are dealt anew: no bit changes.
+//!
+//! Fields come and go as without.
 //!
 //! A block takes its fields, what is absent, and for how many looks a field was idle with it: so every field becomes absent
 //! in the same step, wherever its block lies then.

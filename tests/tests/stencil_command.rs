@@ -93,6 +93,29 @@ fn one_brick_at_a_time_takes_the_fewest_loads_that_are_possible() {
 }
 
 #[test]
+fn the_plane_of_200_squared_takes_the_loads_that_are_published_and_all_figures_agree() {
+    let plane = ["--extents", "200,200", "--brick", "1", "--radius", "3", "--slots", "1000", "--active", "1"];
+    for (order, most, optimum) in [("rows", 1.001, Some(81_810.0)), ("strips", 1.002, None)] {
+        let object = good(&[&plane[..], &["--order", order, "--threads", "1"]].concat());
+        let told = |name: &str| figure(&object, name);
+        let [loads, compulsory, fewest] = ["loads", "compulsory", "optimum"].map(told);
+        assert!(compulsory == 40_000.0 && optimum.is_none_or(|optimum| optimum == fewest), "{object}");
+        assert!(told("loads_per_optimum") <= most && fewest <= loads, "{object}");
+        let [hits, references] = ["hits", "references"].map(told);
+        assert_eq!(hits + loads, references, "each use finds its input or loads it: {object}");
+        for (name, expected) in [
+            ("loads_per_optimum", loads / fewest),
+            ("loads_per_compulsory", loads / compulsory),
+            ("hit_rate", hits / references),
+            ("bricks_per_s", 40_000.0 * 1e9 / told("elapsed_ns")),
+        ] {
+            assert!((told(name) / expected - 1.0).abs() < 1e-6, "{name}: {object}");
+        }
+        assert!(told("elapsed_ns") > 0.0 && told("waits") >= 0.0, "{object}");
+    }
+}
+
+#[test]
 fn every_kind_of_number_and_of_neighbourhood_is_computed() {
     for element in ["f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"] {
         good(&["--type", element, "--extents", "33,47", "--brick", "7,9", "--radius", "2", "--shape", "star"]);
@@ -201,6 +224,10 @@ fn options_that_make_no_run_are_refused() {
     let field = field.to_str().unwrap();
     for (given, expected) in [
         (&["--slots", "0"][..], "--slots"),
+        (&["--slots", "-1"], "--slots"),
+        (&["--slots", "4294967296"], "--slots"),
+        (&["--active", "99999999999999999999"], "--active"),
+        (&["--threads=-2"], "--threads"),
         (&["--threads", "0"], "--threads"),
         (&["--loads-in-flight", "0"], "--loads-in-flight"),
         (&["--active", "0"], "--active"),

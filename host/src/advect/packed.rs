@@ -1,4 +1,6 @@
-//! Bytes of messages that peers may still read: those of the last exchanges, as many as a pair has slots.
+//! Bytes of messages that peers may still read.
+//!
+//! Those are the messages of the last exchanges, as many as a pair has slots.
 
 use umbra_core::boundary::Counts;
 

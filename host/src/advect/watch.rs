@@ -1,4 +1,4 @@
-//! What a run shows on the error output while it runs: the slowest rank's time steps.
+//! What the error output shows while a run goes on: how far the slowest rank is.
 
 use std::io::{self, IsTerminal as _, Write as _};
 

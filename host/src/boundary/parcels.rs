@@ -1,4 +1,4 @@
-//! Bytes that ranks hand each other between two exchanges, such as blocks that move.
+//! Bytes that ranks hand each other between exchanges, such as blocks that move.
 //!
 //! They go where plans go, in parts that fit there:
 //!

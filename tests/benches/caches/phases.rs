@@ -1,4 +1,6 @@
-//! The phases of many slots: all ids are taken, taken again, given back, remembered, forgotten; in order and not.
+//! The phases of many slots, in order and not.
+//!
+//! All ids are taken, taken again, remembered, given back, forgotten.
 //!
 //! Beside them the call of a peer that comes nearest, if it has one: insert, get, remove.
 

@@ -1,4 +1,6 @@
-//! Blobs that move, as pixels: the mesh at several times side by side, and the bytes of each time step.
+//! Blobs that move, as pixels.
+//!
+//! The mesh at several times side by side, and the bytes of each time step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
