@@ -310,8 +310,8 @@ struct umbra_pin {
 
 /* As umbra_cache_alloc; followed by one umbra_cache_free_pin. */
 int umbra_cache_pin(umbra_cache cache, uint64_t data, uint64_t timeout_ms, struct umbra_pin *pin);
-/* -UMBRA_ENOSLOT: it was given back already, or the cache was reset since. Do not copy pins: who gives a copy back gives back another
- * reference to the same data, if there is one. */
+/* -UMBRA_ENOSLOT: it was given back already, or the cache was reset since. Do not copy pins, nor give them to another cache: who gives
+ * a copy back gives back another reference to the same data, or gets -UMBRA_EUNUSED if there is none. */
 int umbra_cache_free_pin(umbra_cache cache, struct umbra_pin *pin);
 
 /* What the slot of data is doing. */
@@ -579,7 +579,8 @@ struct umbra_fill {
 };
 
 /* The data whose places somebody may still be writing to: who found them empty, and whatever that had write (a device, a remote read).
- * After an interrupt tell of each by _settle that nobody does any more; the bytes may be used for something else once none is left. */
+ * After an interrupt tell of each by _settle that nobody does any more; the bytes may be used for something else once none is left.
+ * Before an interrupt, and for data that nobody fills, _settle does nothing. */
 int umbra_cached_memory_outstanding(umbra_cached_memory memory, struct umbra_fill *buffer, size_t capacity, size_t *count);
 int umbra_cached_memory_settle(umbra_cached_memory memory, uint64_t data);
 int umbra_cached_memory_statistics(umbra_cached_memory memory, struct umbra_cache_statistics *statistics);
@@ -621,7 +622,7 @@ struct umbra_object_pool_options {
     size_t size;                    /* sizeof(struct umbra_object_pool_options) */
     const struct umbra_object_class *classes; /* in the order of their bytes, which grow */
     size_t class_count;
-    uint32_t owners;                /* at once at most; 0: two for each object, and 64 */
+    uint32_t owners;                /* at once at most, up to UINT32_MAX - 1; 0: two for each object, and 64 */
 };
 
 /* The bytes of the class for objects of so many; -UMBRA_ENEVER above 3.5 GiB. */
@@ -645,8 +646,8 @@ struct umbra_object_pool_statistics {
     uint32_t live;                  /* objects in use */
     uint32_t free;
     uint32_t high_water;            /* objects that were in use at once at most */
-    uint32_t failures;              /* nothing was handed out */
-    uint32_t retired;               /* places that were used 2^32 times, and are not used again */
+    uint32_t failures;              /* nothing was handed out, or there was no place for the owner */
+    uint32_t retired;               /* places of objects that were used 2^32 times, and are not used again */
     uint32_t owners;
     uint64_t bytes;                 /* of the objects in use */
 };
@@ -656,7 +657,7 @@ int umbra_object_pool_statistics(umbra_object_pool pool, struct umbra_object_poo
 /* An object of at least so many bytes, with one owner. -UMBRA_EFULL: all that are large enough are in use, or there are as many
  * owners as there can be; -UMBRA_ENEVER: none is so large. */
 int umbra_object_get(umbra_object_pool pool, uint32_t bytes, umbra_owner *owner);
-/* Another owner of the same object: what an operation in flight holds. */
+/* Another owner of the same object: what an operation in flight holds. -UMBRA_EFULL, as for _upgrade: as many owners as can be. */
 int umbra_object_share(umbra_object_pool pool, umbra_owner owner, umbra_owner *other);
 /* Drops an owner; last (may be NULL) gets 1 if it was the last one, and the object is free, else 0. */
 int umbra_object_drop(umbra_object_pool pool, umbra_owner owner, int *last);
@@ -787,8 +788,8 @@ int umbra_stencil_prepared(umbra_stencil stencil, uint64_t data);
 int umbra_stencil_failed(umbra_stencil stencil, uint64_t data);
 int umbra_stencil_free_group(umbra_stencil stencil, uint64_t group);
 /* Instead of umbra_stencil_free_group: stores the slots of a ready group, in the order in which its members were named, and ends it.
- * Its slots stay until each of its members was given back by umbra_stencil_free: one that was named twice, twice. -UMBRA_ESIZE: it
- * is still the caller's. */
+ * Its slots stay until each of its members was given back by umbra_stencil_free: one that was named twice, twice. -UMBRA_ESIZE, or
+ * -UMBRA_EFULL (too many references to one of them): it is still the caller's. -UMBRA_ENOTREADY; -UMBRA_ESTALE. */
 int umbra_stencil_hand_over(umbra_stencil stencil, uint64_t group, uint32_t *slots, size_t capacity, size_t *count);
 /* Gives a reference back that was handed over, in any order and from any thread. -UMBRA_ENOTREADY: groups hold the data, but it was
  * not handed over; -UMBRA_EUNUSED and -UMBRA_ENOSLOT: freed too often. */

@@ -12,7 +12,7 @@ use umbra_core::room::WaitError;
 
 use crate::cache::forget_telling;
 use crate::cached::{FULL, INTERRUPTED, TIMEOUT, failures, sparse};
-use crate::call::{enter, numbers, store, store_list, store_sized, takes};
+use crate::call::{counted, enter, numbers, store, store_counted, store_sized, takes};
 use crate::memory::{Options, Plan};
 use crate::object::{HANDLES, Object, with_cached_memory};
 use crate::statistics::Counted;
@@ -221,11 +221,13 @@ pub unsafe extern "C" fn umbra_cached_memory_outstanding(
     count: *mut usize,
 ) -> c_int {
     enter(|| {
-        let fills: Vec<_> = with_cached_memory(memory, |memory| {
-            Ok(memory.look(|places| places.outstanding_fills().map(|(data, offset)| Filled { data, offset }).collect()))
+        let (fills, all) = with_cached_memory(memory, |memory| {
+            memory.look(|places| {
+                counted(|| places.outstanding_fills().map(|(data, offset)| Filled { data, offset }), capacity)
+            })
         })?;
         // SAFETY: the caller's promise about the outputs.
-        unsafe { store_list(&fills, buffer, capacity, count) }
+        unsafe { store_counted((&fills, all), buffer, capacity, count) }
     })
 }
 

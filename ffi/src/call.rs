@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use umbra::sys::heap::filled;
+use umbra::sys::heap::{filled, room};
 
 use crate::status::{Code, Failure, fail};
 
@@ -74,13 +74,28 @@ pub(crate) unsafe fn store_list<T: Copy>(
     capacity: usize,
     count: *mut usize,
 ) -> Result<(), Failure> {
-    if (1..=capacity).contains(&list.len()) && (buffer.is_null() || !buffer.is_aligned()) {
+    // SAFETY: the caller's promise.
+    unsafe { store_counted((list, list.len()), buffer, capacity, count) }
+}
+
+/// As [`store_list`] of a list and how many it should have: it need not be made if that is more than the capacity.
+///
+/// # Safety
+/// That of `store_list`.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn store_counted<T: Copy>(
+    (list, all): (&[T], usize),
+    buffer: *mut T,
+    capacity: usize,
+    count: *mut usize,
+) -> Result<(), Failure> {
+    if (1..=capacity).contains(&all) && (buffer.is_null() || !buffer.is_aligned()) {
         return Err(null("buffer"));
     }
     // SAFETY: the caller's promise about `count`.
-    unsafe { store(count, list.len()) }?;
-    if list.len() > capacity {
-        let detail = format!("buffer has room for {capacity}, and there are {}", list.len());
+    unsafe { store(count, all) }?;
+    if all > capacity || list.len() != all {
+        let detail = format!("buffer has room for {capacity}, and there are {all}");
         return Err(Failure::new(Code::TooSmall, detail));
     }
     if list.is_empty() {
@@ -89,6 +104,18 @@ pub(crate) unsafe fn store_list<T: Copy>(
     // SAFETY: `buffer` has room for `capacity >= list.len()` of them; `list` is ours, so they do not overlap.
     unsafe { std::ptr::copy_nonoverlapping(list.as_ptr(), buffer, list.len()) };
     Ok(())
+}
+
+/// All of what there is and how many, or only how many, if there are more than `capacity`.
+pub(crate) fn counted<T, I: Iterator<Item = T>>(
+    items: impl Fn() -> I,
+    capacity: usize,
+) -> Result<(Vec<T>, usize), Failure> {
+    let all = items().count();
+    let fit = if all <= capacity { all } else { 0 };
+    let mut list = room(fit).map_err(|error| Failure::new(Code::System, error))?;
+    list.extend(items().take(fit));
+    Ok((list, all))
 }
 
 /// Stores text with a final zero, cut to the buffer at a character, and its whole length without the zero into `length`

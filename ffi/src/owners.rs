@@ -26,6 +26,8 @@ struct Tables {
     owners: Pool<Vec<Header>, [Class; 1]>,
     /// The object of each owner.
     owned: Vec<AtomicU64>,
+    /// It was destroyed: whoever came to it before finds that out here.
+    ended: bool,
 }
 
 const fn to_bits(weak: Weak) -> u64 {
@@ -46,21 +48,27 @@ impl Owned {
         };
         let usual = slots.saturating_mul(2).saturating_add(MORE_OWNERS).min(u32::MAX - 1);
         let owners = if owners == 0 { usual } else { owners };
+        if u64::from(owners) > most {
+            return Err(Failure::new(Code::Invalid, format!("{owners} owners: a pool has at most {most}")));
+        }
         let none = |error| Failure::new(Code::System, error);
         let headers = |count: u32| reserved(count as usize, Header::new).map_err(none);
         Ok(Owned(RwLock::new(Tables {
             objects: Pool::new(headers(slots)?, classes)?,
             owners: Pool::new(headers(owners)?, [Class::new(1, owners)])?,
             owned: reserved(owners as usize, || AtomicU64::new(0)).map_err(none)?,
+            ended: false,
         })))
     }
 
     fn with(&self) -> Result<RwLockReadGuard<'_, Tables>, Failure> {
-        self.0.try_read().map_err(refused)
+        let tables = self.0.try_read().map_err(refused)?;
+        if tables.ended { Err(Stale.into()) } else { Ok(tables) }
     }
 
     fn alone(&self) -> Result<RwLockWriteGuard<'_, Tables>, Failure> {
-        self.0.try_write().map_err(refused)
+        let tables = self.0.try_write().map_err(refused)?;
+        if tables.ended { Err(Stale.into()) } else { Ok(tables) }
     }
 
     pub(crate) fn get(&self, bytes: u32) -> Result<u64, Failure> {
@@ -108,10 +116,12 @@ impl Owned {
         Ok(self.with()?.objects.arena_bytes())
     }
 
-    /// What happened, and how many owners there are.
+    /// What happened, and how many owners there are. What failed for lack of a place for the owner is a failure, too.
     pub(crate) fn statistics(&self) -> Result<(PoolStatistics, u32), Failure> {
         let tables = self.with()?;
-        Ok((tables.objects.statistics(), tables.owners.statistics().live))
+        let (objects, owners) = (tables.objects.statistics(), tables.owners.statistics());
+        let failures = objects.failures.saturating_add(owners.failures);
+        Ok((PoolStatistics { failures, ..objects }, owners.live))
     }
 
     pub(crate) fn trim(&self, give_back: impl FnMut(u64, u32)) -> Result<u64, Failure> {
@@ -126,10 +136,14 @@ impl Owned {
         Ok(())
     }
 
-    /// Refuses as long as objects are in use.
+    /// Ends it, unless objects are in use: whoever calls from then on is told that it is no more.
     pub(crate) fn end_unused(&self) -> Result<(), Failure> {
-        match self.alone()?.objects.statistics().live {
-            0 => Ok(()),
+        let mut tables = self.alone()?;
+        match tables.objects.statistics().live {
+            0 => {
+                tables.ended = true;
+                Ok(())
+            }
             live => Err(Failure::new(Code::InUse, format!("{live} objects have owners: drop them, or reset the pool"))),
         }
     }
@@ -139,8 +153,11 @@ impl Tables {
     /// Makes an owner a number.
     fn enter(&self, object: Owner<'_, Vec<Header>, Vec<Class>>) -> Result<u64, Failure> {
         let owner = self.owners.get(1).map_err(|_| {
-            let most = self.owned.len();
-            Failure::new(FULL, format!("the pool has {most} owners, and place for no more: drop some"))
+            let (live, most) = (self.owners.statistics().live, self.owned.len());
+            Failure::new(
+                FULL,
+                format!("the pool has {live} owners, and places for {most}: drop some, or make a larger pool"),
+            )
         })?;
         let owned = self.owned.get(owner.weak().index as usize).ok_or(Stale)?;
         // ORDERING: release pairs with the load in `object`: who sees this sees too that the owner before was dropped.
@@ -177,5 +194,35 @@ failures! {
     }
     Stale {
         Stale => Code::Stale,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code<T>(result: Result<T, Failure>) -> Option<Code> {
+        result.err().map(|failure| failure.code)
+    }
+
+    #[test]
+    fn a_pool_that_has_ended_hands_nothing_out_and_one_in_use_does_not_end() {
+        let pool = Owned::new(vec![Class::new(64, 2)], 3).unwrap();
+        let owner = pool.get(10).unwrap();
+        assert_eq!(code(pool.end_unused()), Some(Code::InUse));
+        assert!(pool.drop(owner).unwrap());
+        pool.end_unused().unwrap();
+        let codes = [code(pool.get(10)), code(pool.end_unused()), code(pool.reset()), code(pool.statistics())];
+        assert_eq!(codes, [Some(Code::Stale); 4]);
+    }
+
+    #[test]
+    fn owners_without_a_place_are_counted_as_failures_and_too_many_are_refused() {
+        let pool = Owned::new(vec![Class::new(64, 2)], 1).unwrap();
+        let owner = pool.get(10).unwrap();
+        assert_eq!([code(pool.get(10)), code(pool.share(owner))], [Some(FULL); 2]);
+        let (told, owners) = pool.statistics().unwrap();
+        assert_eq!((told.failures, told.live, owners), (2, 1, 1));
+        assert_eq!(code(Owned::new(vec![Class::new(64, 2)], u32::MAX)), Some(Code::Invalid));
     }
 }

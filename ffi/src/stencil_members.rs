@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use umbra_core::stencil::Member;
 
-use crate::call::{enter, numbers, store_list, store_unless_null, takes, takes_list, takes_unless_null};
+use crate::call::{
+    counted, enter, numbers, store_counted, store_list, store_unless_null, takes, takes_list, takes_unless_null,
+};
 use crate::object::with_stencil;
 use crate::status::{Code, Failure};
 use crate::stencil::tell_accepted;
@@ -144,10 +146,10 @@ pub unsafe extern "C" fn umbra_stencil_unclaimed(
     count: *mut usize,
 ) -> c_int {
     enter(|| {
-        let left: Vec<Uses> = with_stencil(stencil, |stencil| {
-            Ok(stencil.look(|machine| machine.unclaimed().map(|(data, uses)| Uses { data, uses }).collect()))
+        let (left, all) = with_stencil(stencil, |stencil| {
+            stencil.look(|machine| counted(|| machine.unclaimed().map(|(data, uses)| Uses { data, uses }), capacity))
         })?;
         // SAFETY: the caller's promise about the outputs.
-        unsafe { store_list(&left, buffer, capacity, count) }
+        unsafe { store_counted((&left, all), buffer, capacity, count) }
     })
 }

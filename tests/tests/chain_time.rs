@@ -8,7 +8,7 @@ use umbra_core::chain::{Action, Code, Config, Life, Mode, Node, Plan, Stage, Tal
 use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
 use umbra_tests::chain::check::{failed, fifteen, origins, tallies};
-use umbra_tests::chain::{Act, RARE, SUM, World, sum_over};
+use umbra_tests::chain::{Act, Planned, RARE, SUM, World, sum_over};
 
 #[test]
 fn s33_a_leaf_that_hangs_is_named_and_not_its_parents() {
@@ -241,6 +241,24 @@ fn whoever_is_asked_after_a_call_that_never_came_does_not_begin_it_and_has_not_f
         assert_eq!((buffer[1], buffer[40], &buffer[24..28]), (3, 1, &[0; 4][..]));
         assert_eq!(world.at(Node(1)).poll(now, &mut buffer), None);
     }
+}
+
+/// A member asks after a call that the one it asks is to make only later, and lives beside another one.
+#[test]
+fn a_question_after_a_call_that_is_not_made_yet_does_not_keep_it_from_being_made() {
+    let (mut world, request) = asked_before(Capacities::new(3));
+    world.house([1, 2]);
+    let mut question = of_call(4, &request)[..32].to_vec();
+    question[1] = ASK;
+    // Its maker is member 1, in its first life.
+    question[4..8].copy_from_slice(&1_u32.to_le_bytes());
+    assert_eq!(refusal(&mut world, Node(0), Node(2), &question), Code::ReplyGone as u8);
+    let mut planned = Planned { root: Node(1), ..sum_over([1, 0, 2]) };
+    planned.call.plan = Plan::Shape(Shape::CHAIN);
+    for _ in 0..5 {
+        assert_eq!(world.call(&planned).sum(), Some(3));
+    }
+    world.check().unwrap();
 }
 
 #[test]

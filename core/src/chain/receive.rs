@@ -246,7 +246,7 @@ impl<S: Storage> Machine<S> {
         if matches!(age, Some(Age::NewLife)) {
             self.on_life(root, life);
         }
-        let may_come = root != to && matches!(age, Some(Age::Current | Age::NewLife));
+        let may_come = root != to && !self.is_to_come(head.call) && matches!(age, Some(Age::Current | Age::NewLife));
         let members = head.a.max(1);
         if may_come {
             let mut message = [0; FAILURE];

@@ -38,15 +38,19 @@ impl<S: Storage> Machine<S> {
         self.bury((head.call, from), to, head.edge, Some(&message));
     }
 
+    /// Whether a call is one of this machine's own that is not made yet.
+    pub(super) fn is_to_come(&self, call: CallId) -> bool {
+        let is_own = call.root == self.config.node && call.life == self.config.life;
+        is_own && CallId::is_after(call.seq, self.seq)
+    }
+
     /// A request from a member for one of ours.
     pub(super) fn on_request(&mut self, ends: (Node, Node), head: &Head, mut reader: Reader<'_>, now: Time) {
         let (call, to) = (head.call, ends.1);
         if let Some(at) = self.index.get(call.key(to)) {
             return self.again(ends, head, at);
         }
-        let is_own = call.root == self.config.node && call.life == self.config.life;
-        let is_to_come = is_own && CallId::is_after(call.seq, self.seq);
-        if call.root == to || is_to_come {
+        if call.root == to || self.is_to_come(call) {
             // The call is its own, or not made yet; whoever sends it here has made it up.
             return self.refuse_once(ends, head, Code::SecondParent, 0);
         }

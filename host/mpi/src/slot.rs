@@ -59,6 +59,8 @@ struct Ends {
     into: Vec<Two>,
     /// Bytes in front of the first payload of a message to it.
     head: usize,
+    /// The same of a message from it.
+    head_of: usize,
 }
 
 /// One rank's end.
@@ -139,7 +141,7 @@ impl Transport for MpiSlot {
         self.peers.iter_mut().for_each(|ends| *ends = None);
         for peer in peers {
             let (out, room) = (peer.out(), peer.slot_bytes() as usize);
-            let head = HEAD + bitmap_bytes(out.len() as u32);
+            let [head, head_of] = [&out, &peer.inbound()].map(|entries| HEAD + bitmap_bytes(entries.len() as u32));
             let payload: u64 = entries[out.start as usize..out.end as usize].iter().map(Entry::bytes).sum();
             let dense = usize::try_from(payload).unwrap_or(usize::MAX).saturating_add(head);
             let mut into: Vec<_> = (0..SLOTS).map(|_| Two::new(room, 0)).collect();
@@ -149,7 +151,8 @@ impl Transport for MpiSlot {
             let out = (0..SLOTS).map(|_| Two::new(dense, dense)).collect();
             let ranks = self.peers.len() as u32;
             let place = self.peers.get_mut(peer.rank() as usize);
-            *place.ok_or(TransportError::NoRank { rank: peer.rank(), ranks })? = Some(Ends { out, into, head });
+            *place.ok_or(TransportError::NoRank { rank: peer.rank(), ranks })? =
+                Some(Ends { out, into, head, head_of });
         }
         Ok(())
     }
@@ -185,7 +188,8 @@ impl Transport for MpiSlot {
     }
 
     fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError> {
-        let two = &mut self.ends_mut(from)?.into[(slot % SLOTS) as usize];
+        let ends = self.ends_mut(from)?;
+        let (most, two) = (ends.head_of, &mut ends.into[(slot % SLOTS) as usize]);
         if two.came.is_none() {
             two.came = two.slot.test()?;
         }
@@ -193,7 +197,7 @@ impl Transport for MpiSlot {
             return Ok(false);
         }
         let came = heads::copy(from, two.came, &two.slot, two.room, head)?;
-        if let Some((head, _, len)) = heads::inspect(from, head, came, head.len())? {
+        if let Some((head, _, len)) = heads::inspect(from, head, came, most)? {
             let (in_slot, first) = (head.payload - u64::from(head.overflow), HEAD + bitmap_bytes(head.channels));
             let in_slot = usize::try_from(in_slot).unwrap_or(usize::MAX);
             heads::same(from, if in_slot > 0 { first.saturating_add(in_slot) } else { len }, came)?;

@@ -382,4 +382,28 @@ mod tests {
         receiver.taken(0, slot, 0).unwrap();
         assert!(!receiver.look(0, slot, &mut head).unwrap());
     }
+
+    #[test]
+    fn a_message_to_a_rank_that_there_is_not_is_refused() {
+        let extent = Extent { ranks: 2, slots: 2, message: 64 };
+        let segment = Arc::new(Fabric::segment(extent).unwrap());
+        let mut sender = Fabric::attach(segment, extent, 0).unwrap();
+        let message = Message { rank: 5, sequence: 1, slot: 0, head: 64, in_slot: 0, overflow: 0 };
+        let refused = sender.publish(&message, 7, &[1; 64]);
+        assert!(matches!(refused, Err(TransportError::NoRank { rank: 5, ranks: 2 })), "{refused:?}");
+    }
+
+    #[test]
+    fn what_lies_beside_slots_is_given_back_between_two_epochs_whomever_it_was_for() {
+        let extent = Extent { ranks: 3, slots: 2, message: 3 * PAGE as u32 };
+        let segment = Arc::new(Fabric::segment(extent).unwrap());
+        let [mut ours, theirs] = [0, 2].map(|rank| Fabric::attach(segment.clone(), extent, rank).unwrap());
+        ours.write_plan(2, &[7; 5000]).unwrap();
+        assert_eq!(theirs.read_plan(0).unwrap(), [7; 5000]);
+        assert!(ours.held_bytes().send >= 5000);
+        // Nobody is a peer in the next one.
+        ours.keep_for(&[]).unwrap();
+        assert_eq!(ours.held_bytes().send, 0);
+        assert_eq!(theirs.read_plan(0).unwrap(), []);
+    }
 }

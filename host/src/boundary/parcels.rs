@@ -51,6 +51,15 @@ impl<T: Transport> Boundary<T> {
         Ok(came)
     }
 
+    /// Learns whether all ranks have used what was [handed over](Self::hand_over), and tells it of this one: so nobody waits for a
+    /// rank that has not. All ranks call this together.
+    ///
+    /// # Errors
+    /// Those of [`close`](Self::close); [`BoundaryError::RefusedElsewhere`] if another rank has not.
+    pub fn has_used(&mut self, well: bool) -> Result<(), BoundaryError> {
+        self.quiesce(!well).map(|_| ()).map_err(elsewhere)
+    }
+
     fn write_parts(&mut self, parcels: &[Vec<u8>], round: u64, part: u64, rounds: u64) -> Result<(), BoundaryError> {
         for rank in others(&self.transport) {
             let parcel = parcels.get(rank as usize).map_or(&[][..], Vec::as_slice);

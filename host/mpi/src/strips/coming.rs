@@ -5,7 +5,7 @@ use umbra_core::boundary::{Channel, Entry, HEAD, Key, Place, Role, Start, bitmap
 
 use super::{LONGER, SLOTS, When, bytes, refused, tag};
 use crate::heads;
-use crate::raw::{Buffer, Came, Communicator};
+use crate::raw::{Buffer, Came, Communicator, MpiError};
 use crate::slot;
 
 /// A strip that comes.
@@ -15,6 +15,8 @@ struct Coming {
     channel: Channel<Buffer>,
     /// Receives a null that was seen before, for which the channel has no storage.
     null: Buffer,
+    /// The channel waits for a receive that could not be posted.
+    unposted: Option<MpiError>,
 }
 
 /// All messages of a peer's exchange.
@@ -36,12 +38,15 @@ fn elements(came: Came) -> u32 {
 impl Coming {
     fn new(entry: &Entry, when: When) -> Coming {
         let role = if when == When::Early { Role::Receiver } else { Role::SparseReceiver };
-        Coming { key: entry.key, channel: Channel::new(role, bytes(entry)), null: Buffer::new(0) }
+        Coming { key: entry.key, channel: Channel::new(role, bytes(entry)), null: Buffer::new(0), unposted: None }
     }
 
     /// Posts a receive, if it is time for one; false if not even the message of a sparse receiver is there.
     fn start(&mut self, world: &Communicator, from: u32, tag: u32) -> Result<bool, TransportError> {
-        let Coming { key, channel, null } = self;
+        let Coming { key, channel, null, unposted } = self;
+        if let Some(error) = *unposted {
+            return Err(error.into());
+        }
         let count = channel.count() as usize;
         let mut start = || channel.try_start_receive(|| Some(Buffer::new(count)));
         let refused = |refusal| refused(from, *key, refusal);
@@ -55,12 +60,13 @@ impl Coming {
             channel.on_message(elements(Came::Bytes(seen))).map_err(refused)?;
             started = channel.try_start_receive(|| Some(Buffer::new(count))).map_err(refused)?;
         }
-        match (started, channel.incoming()) {
-            (Start::Nothing, _) => {}
-            (Start::Post, Some(buffer)) => buffer.receive(world, from, tag, count)?,
-            (Start::Post | Start::PostNull, _) => null.receive(world, from, tag, 0)?,
-        }
-        Ok(true)
+        let posted = match (started, channel.incoming()) {
+            (Start::Nothing, _) => Ok(()),
+            (Start::Post, Some(buffer)) => buffer.receive(world, from, tag, count),
+            (Start::Post | Start::PostNull, _) => null.receive(world, from, tag, 0),
+        };
+        *unposted = posted.err();
+        Ok(posted.map(|()| true)?)
     }
 
     /// Whether it is here.
@@ -71,7 +77,7 @@ impl Coming {
         if !self.start(world, from, tag)? {
             return Ok(false);
         }
-        let Coming { key, channel, null } = self;
+        let Coming { key, channel, null, .. } = self;
         let refused = |refusal| refused(from, *key, refusal);
         let early = channel.role() == Role::Receiver;
         let buffer = channel.incoming().unwrap_or(null);

@@ -36,6 +36,11 @@ impl Spare {
         room < before
     }
 
+    /// Bytes that did not fit since they were given back, which happens now.
+    fn left(&mut self, at: usize) -> usize {
+        std::mem::take(&mut self.spilled[at]).0
+    }
+
     /// After a message of which so many bytes did not fit: how many bytes lie there that nobody has needed for a while.
     fn idle(&mut self, at: usize, bytes: usize) -> usize {
         let (most, calm) = &mut self.spilled[at];
@@ -65,6 +70,7 @@ impl Fabric {
 
     /// This rank has written so many bytes of a message, or of a plan, beside a slot.
     pub(super) fn spill(&mut self, to: u32, slot: u32, bytes: usize) -> Result<(), TransportError> {
+        self.check(to)?;
         let idle = self.spare.idle(self.stamp_at(to, slot), bytes);
         if idle > 0 {
             let area = self.area(self.rank, to, slot, 1)?;
@@ -74,8 +80,16 @@ impl Fabric {
         Ok(())
     }
 
-    /// Between two epochs nothing is under way: what the peers of the next need stays.
+    /// Between two epochs nothing is under way: what the peers of the next need stays, and what lies beside slots has been read.
     pub(super) fn keep_for(&mut self, peers: &[Peer]) -> Result<(), TransportError> {
+        for (to, slot) in (0..self.extent.ranks).flat_map(|to| (0..self.extent.slots).map(move |slot| (to, slot))) {
+            let left = self.spare.left(self.stamp_at(to, slot));
+            if left > 0 {
+                let area = self.area(self.rank, to, slot, 1)?;
+                // As above.
+                let _ = self.segment.give_back(area, left.next_multiple_of(PAGE).min(self.capacity));
+            }
+        }
         for from in 0..self.extent.ranks {
             let peer = peers.iter().find(|peer| peer.rank() == from);
             let room = peer.map_or(0, |peer| peer.slot_bytes() as usize);

@@ -1,6 +1,5 @@
 //! Where a mapping is put.
 
-use std::ffi::c_void;
 use std::os::fd::BorrowedFd;
 use std::ptr::{NonNull, null_mut};
 
@@ -21,41 +20,25 @@ pub(super) fn map(file: BorrowedFd<'_>, offset: u64, len: usize, protection: Pro
     NonNull::new(base.cast::<u8>()).ok_or(Errno::INVAL)
 }
 
-/// The same at an address that is as far behind a large page's begin as the offset is; `None` without addresses for it.
+/// The same at an address that is as far behind a large page's begin as the offset is; `None` if there is none to be had.
 fn in_step(file: BorrowedFd<'_>, offset: u64, len: usize, protection: ProtFlags) -> Option<NonNull<u8>> {
-    let len = len.checked_next_multiple_of(rustix::param::page_size())?;
     let behind = usize::try_from(offset % LARGE_PAGE as u64).ok()?;
     let room = len.checked_add(2 * LARGE_PAGE)?;
     // SAFETY: no address is asked for, so no existing mapping is replaced.
     let begin = unsafe { rustix::mm::mmap_anonymous(null_mut(), room, ProtFlags::empty(), MapFlags::PRIVATE) }.ok()?;
-    let ahead = begin.cast::<u8>().align_offset(LARGE_PAGE).checked_add(behind).filter(|ahead| ahead + len <= room);
-    let base = ahead.and_then(|ahead| {
-        let at = begin.wrapping_byte_add(ahead);
-        // SAFETY: takes the place of a part of what was mapped above, which nobody else knows.
-        unsafe { rustix::mm::mmap(at, len, protection, MapFlags::SHARED | MapFlags::FIXED, file, offset) }.ok()
-    });
-    let (kept, end) = match base {
-        Some(base) => (base, base.wrapping_byte_add(len)),
-        None => (begin, begin),
-    };
-    give_back(begin, kept);
-    give_back(end, begin.wrapping_byte_add(room));
-    NonNull::new(base?.cast::<u8>())
-}
-
-/// Gives back the addresses between the two.
-fn give_back(begin: *mut c_void, end: *mut c_void) {
-    let len = end.addr() - begin.addr();
-    if len > 0 {
-        // SAFETY: whole pages of what `in_step` mapped and nobody else knows.
-        let unmapped = unsafe { rustix::mm::munmap(begin, len) };
-        debug_assert_eq!(unmapped, Ok(()), "what was just mapped can be removed");
-    }
+    // SAFETY: what was just mapped, which nobody else knows.
+    unsafe { rustix::mm::munmap(begin, room) }.ok()?;
+    // The addresses were free a moment ago. If somebody else has them by now, no mapping is made.
+    let at = begin.wrapping_byte_add(begin.cast::<u8>().align_offset(LARGE_PAGE)).wrapping_byte_add(behind);
+    let flags = MapFlags::SHARED | MapFlags::FIXED_NOREPLACE;
+    // SAFETY: no existing mapping is replaced; a system that does not know the flag takes the address for a wish.
+    let base = unsafe { rustix::mm::mmap(at, len, protection, flags, file, offset) }.ok()?;
+    NonNull::new(base.cast::<u8>())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Mapping, Segment};
+    use super::super::{Mapping, Segment, SegmentError};
     use super::*;
 
     #[test]
@@ -74,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_stays_mapped_of_what_was_looked_through_for_a_place() {
+    fn a_segment_has_its_own_addresses_and_gives_them_back() {
         let mapped = || std::fs::read_to_string("/proc/self/maps").unwrap();
         let segment = Segment::create("alone", LARGE_PAGE).unwrap();
         let (begin, end) = (segment.base().as_ptr().addr(), segment.base().as_ptr().addr() + LARGE_PAGE);
@@ -82,5 +65,15 @@ mod tests {
         assert!(mapped().lines().any(|line| line.starts_with(&ours)), "{ours}");
         drop(segment);
         assert!(!mapped().lines().any(|line| line.starts_with(&ours)));
+    }
+
+    #[test]
+    fn what_may_not_be_written_is_refused_and_takes_no_addresses() {
+        let ours = Segment::create("refused", 2 * LARGE_PAGE).unwrap();
+        ours.forbid_new_writers().unwrap();
+        let error = Segment::attach(ours.share().unwrap(), Mapping::ReadWrite, 2 * LARGE_PAGE).unwrap_err();
+        assert_eq!(error, SegmentError::Map { len: 2 * LARGE_PAGE, errno: Errno::PERM });
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        assert_eq!(maps.lines().filter(|line| line.contains("memfd:refused")).count(), 1, "{maps}");
     }
 }
