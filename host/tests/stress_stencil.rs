@@ -4,7 +4,7 @@
 //! it as well (step `tsan`): the memory of the slots is touched without ordering, so that all order comes from the cache.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -203,45 +203,53 @@ impl World {
 
     /// Tells what there is to be done, and does half of it at once.
     fn news(&self, dice: &mut Dice, dies: bool) {
-        self.cache.deliver(|action| {
-            let work = match action {
-                Action::Prepare { slot, data } => {
-                    let before = self.loading[slot as usize].swap(data + 1, Ordering::Relaxed);
-                    assert_eq!(before, 0, "two loads into slot {slot}");
-                    assert_eq!(self.readers[slot as usize].load(Ordering::Relaxed), 0, "slot {slot} is read");
-                    Some(Work::Load { slot, data })
-                }
-                Action::Ready { point, group } => {
-                    self.end(point);
-                    let mut slots = Vec::new();
-                    match self.cache.slots(group, |slot| slots.push(slot)) {
-                        Ok(()) => {
-                            slots.iter().for_each(|&slot| count(&self.readers[slot as usize]));
-                            Some(Work::Compute { point, group, slots })
-                        }
-                        Err(GroupError::Interrupted) => None,
-                        Err(error) => panic!("{error}"),
-                    }
-                }
-                Action::Failed { point, data } => {
-                    assert!(self.points[point as usize].wants().any(|wanted| wanted == data), "{point} {data}");
-                    self.end(point);
-                    None
-                }
-                Action::Interrupted { point } => {
-                    self.end(point);
-                    None
-                }
-            };
-            let Some(work) = work else { return };
-            if dies {
-                // Whoever does it will tell what was left.
-                self.enqueue(work);
-                count(&self.counts.deaths);
-                resume_unwind(Box::new("dies with news"));
+        let mut left = None;
+        let deliver = || self.cache.deliver(|action| self.told(dice, action, dies.then_some(&mut left)));
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(deliver)) {
+            // Nobody delivers now: whoever does this tells what else was left, also by those who came meanwhile.
+            left.into_iter().for_each(|work| self.enqueue(work));
+            resume_unwind(payload);
+        }
+    }
+
+    /// One piece of news; who dies of it leaves what is to be done.
+    fn told(&self, dice: &mut Dice, action: Action, left: Option<&mut Option<Work>>) {
+        let work = match action {
+            Action::Prepare { slot, data } => {
+                let before = self.loading[slot as usize].swap(data + 1, Ordering::Relaxed);
+                assert_eq!(before, 0, "two loads into slot {slot}");
+                assert_eq!(self.readers[slot as usize].load(Ordering::Relaxed), 0, "slot {slot} is read");
+                Some(Work::Load { slot, data })
             }
-            if dice.throw(2) == 0 { self.work(dice, work) } else { self.enqueue(work) }
-        });
+            Action::Ready { point, group } => {
+                self.end(point);
+                let mut slots = Vec::new();
+                match self.cache.slots(group, |slot| slots.push(slot)) {
+                    Ok(()) => {
+                        slots.iter().for_each(|&slot| count(&self.readers[slot as usize]));
+                        Some(Work::Compute { point, group, slots })
+                    }
+                    Err(GroupError::Interrupted) => None,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            Action::Failed { point, data } => {
+                assert!(self.points[point as usize].wants().any(|wanted| wanted == data), "{point} {data}");
+                self.end(point);
+                None
+            }
+            Action::Interrupted { point } => {
+                self.end(point);
+                None
+            }
+        };
+        let Some(work) = work else { return };
+        if let Some(left) = left {
+            *left = Some(work);
+            count(&self.counts.deaths);
+            resume_unwind(Box::new("dies with news"));
+        }
+        if dice.throw(2) == 0 { self.work(dice, work) } else { self.enqueue(work) }
     }
 
     fn end(&self, point: u64) {
@@ -322,7 +330,7 @@ impl World {
         }
     }
 
-    /// After all clients have gone: the workers end what is left, and then themselves.
+    /// After all clients have gone: the workers end what is left.
     fn wind_up(&self, dice: &mut Dice) {
         self.news(dice, false);
         let begun = Instant::now();
@@ -330,7 +338,6 @@ impl World {
             assert!(begun.elapsed() < PATIENCE, "work is never done");
             thread::yield_now();
         }
-        (0..WORKERS).for_each(|_| self.sender.send(Work::Stop).unwrap());
     }
 
     /// Nobody waits, each group has ended and was told of once, all slots are free, and no use is lost.
@@ -357,6 +364,15 @@ impl World {
     }
 }
 
+/// Ends the workers, however a round ends: else a test that fails would wait for them.
+struct Stops<'a>(&'a World);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        (0..WORKERS).for_each(|_| _ = self.0.sender.send(Work::Stop));
+    }
+}
+
 #[test]
 fn each_group_gets_its_content_and_one_end_and_no_slot_or_use_is_lost() {
     let world = World::new();
@@ -367,6 +383,7 @@ fn each_group_gets_its_content_and_one_end_and_no_slot_or_use_is_lost() {
         rounds += 1;
         let interrupter = dice.throw(2 * CLIENTS);
         thread::scope(|scope| {
+            let _stops = Stops(&world);
             let mut own = || Dice(dice.throw(1 << 31));
             for _ in 0..WORKERS {
                 let (world, own) = (&world, own());

@@ -15,7 +15,7 @@ impl<L: Lock<Value: Guarded>> Shared<L> {
     /// while somebody else is at it leaves its own to that one: so after each call that may bring news, deliver.
     ///
     /// `tell` runs without a lock and may call everything but what waits, this too. `teller` names the caller, as a thread;
-    /// see [`Shared::teller`].
+    /// see [`Shared::teller`]. If it panics, what is left, also by those who came meanwhile, waits for the next call of this.
     pub fn deliver(&self, teller: u64, mut tell: impl FnMut(Action)) {
         let mut this = Teller { shared: self, tells: false };
         while let Some(action) = this.next(teller, |_, action| action) {
