@@ -148,6 +148,7 @@ fn rarely(planned: &mut Planned, random: &mut Random) {
 
 /// Has steps fail that are not user code's, and functions make calls.
 fn steps(world: &mut World, members: u32, random: &mut Random) {
+    world.script.span = Some(ELSEWHERE);
     let some = |random: &mut Random| Node(random.below(u64::from(members)) as u32);
     for _ in 0..random.below(3) {
         let lacking = some(random);

@@ -27,7 +27,7 @@ pub enum Act {
 
 /// The header of calls that functions make; in those everybody does the work.
 pub(super) const INNER: &[u8] = &[0];
-/// Where data lies that is not in the request.
+/// Where data of random calls lies that is not in the request.
 pub(super) const ELSEWHERE: Span = Span { key: Key::from_bits(0x0123_4567_89ab_cdef), offset: 11, len: 1 << 40 };
 
 /// Who does what: by member, and for callbacks by child as well.
@@ -41,6 +41,8 @@ pub struct Script {
     pub inner: Vec<Node>,
     /// What one function or callback does in one call, by its maker and its number there.
     pub once: HashMap<(Node, u64), (Node, Option<Node>, Act)>,
+    /// Where data lies that is not in the request, if that is to be compared.
+    pub span: Option<Span>,
     /// Of one call alone, by its number at its maker.
     pub only: Option<(Node, u64)>,
 }
@@ -78,7 +80,7 @@ impl Script {
             }
             Act::Work | Act::Slow(_) | Act::Within => {}
         }
-        if matches!(work.data, Data::Span(span) if span != ELSEWHERE) {
+        if matches!(work.data, Data::Span(span) if self.span.is_some_and(|expected| span != expected)) {
             return Verdict::Undecodable(0);
         }
         match work.phase {
