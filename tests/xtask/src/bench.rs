@@ -14,6 +14,7 @@ use crate::workspace::Workspace;
 const VERBS: &str = "verbs";
 /// The bench whose peer is a program over MPI.
 const BOUNDARY: &str = "boundary";
+const CALLS: &str = "gpc";
 /// The example of `host/mpi` that measures ours over MPI for it, and the variable that names it there.
 const OVER_MPI: (&str, &str) = ("mostly_empty", "UMBRA_MOSTLY_EMPTY");
 /// What stands before and behind its rows, among what the guest's console shows.
@@ -39,6 +40,12 @@ pub(crate) fn run(workspace: &Workspace, name: &Option<String>, options: &[Strin
         command.args(["bench", "--quiet", "--package", "umbra-tests", "--bench", &bench, "--"]).args(options);
         if bench == BOUNDARY {
             command.envs(prepare_mpi(workspace)?.map(|program| (OVER_MPI.1, program)));
+        }
+        if bench == CALLS {
+            let log = Log::create(&workspace.folder("xtask-logs")?.join("bench-gpc.log"), false)?;
+            if let Err(reason) = install::system_packages(install::Mpi::OPEN.packages, &log) {
+                eprintln!("bench {CALLS}: without MPI: {reason}");
+            }
         }
         good &= command.stdin(Stdio::null()).status()?.success();
     }
