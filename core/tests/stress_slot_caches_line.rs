@@ -92,6 +92,7 @@ fn s29_a_slot_that_is_freed_goes_to_who_came_first() {
             let (cache, order, passed, left) = (&cache, &order, &passed, &left);
             scope.spawn(move || {
                 let mut random = Random(number as u64);
+                let mut kept = None;
                 let mut line: [Option<(waiting::Slotted<'_, _>, u64)>; CLIENTS] = [const { None }; CLIENTS];
                 while !order.is_complete() {
                     for (nth, place) in line.iter_mut().enumerate() {
@@ -101,14 +102,20 @@ fn s29_a_slot_that_is_freed_goes_to_who_came_first() {
                         let came = if came == 0 { now } else { came };
                         match given {
                             Some(given) => {
-                                let _given = given.unwrap();
+                                let given = given.unwrap();
                                 order.serves(came);
+                                // The next ones find it in use, whatever other threads do.
+                                kept = Some(given).filter(|_| random.below(64) == 0);
+                                continue;
                             }
                             // Who leaves passes on what it may have been given meanwhile.
                             None if random.below(16) == 0 => {
                                 left.fetch_add(1, Ordering::Relaxed);
                             }
                             None => *place = Some((slot, came)),
+                        }
+                        if random.below(CLIENTS as u64) == 0 {
+                            drop(kept.take());
                         }
                     }
                     // The slot may belong to a client of a thread that has no processor.
@@ -120,6 +127,7 @@ fn s29_a_slot_that_is_freed_goes_to_who_came_first() {
                         }
                         Err(error) => panic!("{error}"),
                     }
+                    drop(kept.take());
                 }
             });
         }
@@ -135,9 +143,10 @@ fn room_that_becomes_free_goes_to_who_came_first() {
     let memory = room::Shared::new(locked(room::Waiting::new(Ranges::new(memory), waiters)));
     let (order, passed) = (Order::default(), AtomicU64::new(0));
     thread::scope(|scope| {
-        for _ in 0..THREADS {
+        for number in 0..THREADS {
             let (memory, order, passed) = (&memory, &order, &passed);
             scope.spawn(move || {
+                let mut random = Random(number as u64);
                 while !order.is_complete() {
                     let mut wishes = [const { Range::new(1) }; CLIENTS];
                     let mut line: Vec<_> = wishes.iter_mut().map(|wish| Some((memory.room(wish), 0))).collect();
@@ -161,6 +170,11 @@ fn room_that_becomes_free_goes_to_who_came_first() {
                     match memory.take_now(&mut Range::new(1)) {
                         Ok(()) => {
                             order.serves(SECTION.get());
+                            // The next one finds it in use, whatever other threads do.
+                            if random.below(64) == 0 {
+                                assert!(memory.take_now(&mut Range::new(1)).is_err());
+                                passed.fetch_add(1, Ordering::Relaxed);
+                            }
                             assert_eq!(memory.free_range(0), Ok(1));
                         }
                         Err(RangeError::OthersWait | RangeError::Refused(_)) => {
