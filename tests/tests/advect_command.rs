@@ -68,7 +68,7 @@ fn the_reference_case_needs_a_fraction_of_what_a_dense_run_needs() {
     };
     let fields = part(&object, "field_bytes");
     assert!(fields("peak") <= 0.0625 * fields("dense"), "{object}");
-    let slots = part(&object, "comm_bytes");
+    let slots = part(&object, "recv");
     for what in ["peak", "held"] {
         assert!(slots(what) > 0.0 && slots(what) <= 0.3 * figure(&object, "dense_comm_bytes"), "{what}: {object}");
     }
@@ -80,7 +80,7 @@ fn s39_slots_that_cannot_grow_stay_as_they_are_and_all_bits_arrive() {
     for way in [&["-n", "4", "--threads"][..], &["-n", "3"], &attended] {
         let object = good(&[&SMALL[..], &["--dense", "--problem", "smooth"], &slots, way].concat());
         assert_eq!(figure(&object, "overflow_msgs"), figure(&object, "wire_msgs"), "each is larger: {object}");
-        let (_, rest) = object.split_once("\"comm_bytes\":{").unwrap();
+        let (_, rest) = object.split_once("\"recv\":{").unwrap();
         let ranks = figure(&object, "ranks");
         assert!(figure(rest, "peak") <= ranks * (ranks - 1.0) * 2.0 * 256.0, "{object}");
     }
@@ -144,7 +144,7 @@ fn the_object_of_a_run_has_all_its_figures_and_they_fit_together() {
 #[test]
 fn a_run_of_one_rank_sends_nothing_and_takes_no_memory_to_do_so() {
     let object: serde_json::Value = serde_json::from_str(&good(&[&SMALL[..], &["-n", "1"]].concat())).unwrap();
-    let nothing = serde_json::json!({ "send": { "now": 0, "peak": 0 }, "recv": { "now": 0, "peak": 0 } });
+    let nothing = serde_json::json!({ "send": { "now": 0, "peak": 0 }, "recv": { "now": 0, "peak": 0, "held": 0 } });
     assert_eq!((&object["comm_bytes"], &object["remesh"]), (&nothing, &serde_json::Value::Null));
 }
 

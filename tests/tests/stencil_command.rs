@@ -224,7 +224,7 @@ fn options_that_make_no_run_are_refused() {
     let field = field.to_str().unwrap();
     for (given, expected) in [
         (&["--slots", "0"][..], "--slots"),
-        (&["--slots", "-1"], "--slots"),
+        (&["--slots=-1"], "--slots"),
         (&["--slots", "4294967296"], "--slots"),
         (&["--active", "99999999999999999999"], "--active"),
         (&["--threads=-2"], "--threads"),

@@ -293,7 +293,7 @@ impl Transport for Fabric {
         let at = self.stamp_at(from, slot);
         self.taken[at] = self.seen[at];
         // Where a head may be, one is.
-        self.keep(from, slot, room.max(1) as usize)?;
+        self.keep(from, slot, room.max(1) as usize, false)?;
         self.ways[from as usize].has_read(self.comes[from as usize], now);
         Ok(())
     }

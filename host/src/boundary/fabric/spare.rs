@@ -1,11 +1,12 @@
 //! What a fabric holds, and which of its pages are given back.
 //!
 //! A page that a message has touched stays in memory until it is given back to the system: of a slot, what lies behind the size
-//! that its receiver has announced last, when that has become smaller; of what did not fit, all, after some messages in a row
-//! that did. Each is done by the only rank that may write there at that moment: the receiver before it grants credit for the
-//! slot, the sender when it has credit for it.
+//! that its receiver has announced last, when that is half of what it was and 16 KiB less; of what did not fit, all, after many
+//! messages in a row that did. Each is done by the only rank that may write there at that moment: the receiver before it grants
+//! credit for the slot, the sender when it has credit for it. What is less stays until the mesh changes: who gives pages back
+//! that are needed again a little later pays for both.
 //!
-//! *Cost*: a comparison a message; a system call where something is given back, at most one in eight messages of a slot.
+//! *Cost*: a comparison a message; a system call where something is given back.
 
 use umbra_core::boundary::Peer;
 
@@ -14,7 +15,9 @@ use crate::boundary::held::Held;
 use crate::boundary::transport::TransportError;
 
 /// Messages of a slot in a row that fit before the memory is given back of one that did not.
-const CALM: u32 = 8;
+const CALM: u32 = 64;
+/// Bytes below which nothing is given back before the mesh changes.
+const BURST: usize = 4 * PAGE;
 
 /// What messages need of the areas of a rank, by peer and slot.
 #[derive(Debug)]
@@ -30,10 +33,15 @@ impl Spare {
         Spare { rooms: vec![0; count], spilled: vec![(0, 0); count] }
     }
 
-    /// Whether a slot that needs so many bytes from now on has needed more.
-    fn shrinks(&mut self, at: usize, room: usize) -> bool {
-        let before = std::mem::replace(&mut self.rooms[at], room);
-        room < before
+    /// Whether a slot that needs so many bytes from now on has needed so many more that they are given back, now or when they are many.
+    fn shrinks(&mut self, at: usize, room: usize, now: bool) -> bool {
+        let most = &mut self.rooms[at];
+        let left = most.saturating_sub(room);
+        let gives = left > 0 && (now || left >= BURST.max(room));
+        if gives || room > *most {
+            *most = room;
+        }
+        gives
     }
 
     /// Bytes that did not fit since they were given back, which happens now.
@@ -48,7 +56,7 @@ impl Spare {
             (*most, *calm) = (bytes.max(*most), 0);
             return 0;
         }
-        if *most == 0 {
+        if *most < BURST {
             return 0;
         }
         *calm += 1;
@@ -57,10 +65,10 @@ impl Spare {
 }
 
 impl Fabric {
-    /// The next message of a rank in a slot has at most so many bytes.
-    pub(super) fn keep(&mut self, from: u32, slot: u32, room: usize) -> Result<(), TransportError> {
+    /// The next message of a rank in a slot has at most so many bytes; what the slot has beside them goes back, now or when it is much.
+    pub(super) fn keep(&mut self, from: u32, slot: u32, room: usize, now: bool) -> Result<(), TransportError> {
         let room = room.next_multiple_of(PAGE);
-        if self.spare.shrinks(self.stamp_at(from, slot), room) {
+        if self.spare.shrinks(self.stamp_at(from, slot), room, now) {
             let area = self.area(from, self.rank, slot, 0)?;
             // If the system keeps it, only the memory is lost.
             let _ = self.segment.give_back(area + room, self.capacity.saturating_sub(room));
@@ -93,7 +101,7 @@ impl Fabric {
         for from in 0..self.extent.ranks {
             let peer = peers.iter().find(|peer| peer.rank() == from);
             let room = peer.map_or(0, |peer| peer.slot_bytes() as usize);
-            (0..self.extent.slots).try_for_each(|slot| self.keep(from, slot, room))?;
+            (0..self.extent.slots).try_for_each(|slot| self.keep(from, slot, room, true))?;
         }
         Ok(())
     }
