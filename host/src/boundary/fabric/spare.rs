@@ -80,10 +80,15 @@ impl Fabric {
     pub(super) fn spill(&mut self, to: u32, slot: u32, bytes: usize) -> Result<(), TransportError> {
         self.check(to)?;
         let idle = self.spare.idle(self.stamp_at(to, slot), bytes);
-        if idle > 0 {
+        self.give_back_beside(to, slot, idle)
+    }
+
+    /// Gives so many bytes beside a slot back.
+    fn give_back_beside(&self, to: u32, slot: u32, bytes: usize) -> Result<(), TransportError> {
+        if bytes > 0 {
             let area = self.area(self.rank, to, slot, 1)?;
             // As above.
-            let _ = self.segment.give_back(area, idle.next_multiple_of(PAGE).min(self.capacity));
+            let _ = self.segment.give_back(area, bytes.next_multiple_of(PAGE).min(self.capacity));
         }
         Ok(())
     }
@@ -92,11 +97,7 @@ impl Fabric {
     pub(super) fn keep_for(&mut self, peers: &[Peer]) -> Result<(), TransportError> {
         for (to, slot) in (0..self.extent.ranks).flat_map(|to| (0..self.extent.slots).map(move |slot| (to, slot))) {
             let left = self.spare.left(self.stamp_at(to, slot));
-            if left > 0 {
-                let area = self.area(self.rank, to, slot, 1)?;
-                // As above.
-                let _ = self.segment.give_back(area, left.next_multiple_of(PAGE).min(self.capacity));
-            }
+            self.give_back_beside(to, slot, left)?;
         }
         for from in 0..self.extent.ranks {
             let peer = peers.iter().find(|peer| peer.rank() == from);
