@@ -23,7 +23,8 @@ const BESIDE: usize = 5;
 const CALLS: usize = 2000;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn member(station: &Station, node: Node) -> Member {
+/// A member with room for all seats, which knows the sum.
+pub(crate) fn member(station: &Station, node: Node) -> Member {
     let capacities = Capacities::new(u32::from(station.shape().members));
     let mut member = Member::join_with(station, node, capacities, |config| config).expect("a free seat");
     member.register(SUM, sum).expect("the first function");

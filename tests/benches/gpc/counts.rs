@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use umbra::call::{Capacities, Member, Shape as Place, Station};
+use umbra::call::{Capacities, Shape as Place, Station};
 use umbra_core::chain::{
     Call, Config, Context, Function, Life, Machine, Node, Note, PeerEntry, Plan, REQUEST, RESPONSE, Storage, Tomb,
     Waiter,
@@ -20,8 +20,9 @@ use umbra_core::tree::Shape;
 use umbra_tests::bench::{Direction, Report, Row};
 use umbra_tests::chain::{Planned, World, sum_over};
 
+use crate::agent::member;
 use crate::engine::Engine;
-use crate::{LOWER, SUM, call, sum};
+use crate::{LOWER, call};
 
 const HIGHER: Direction = Direction::HigherIsBetter;
 
@@ -38,13 +39,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The agent, those who live at it, the ranks, the maker.
 const AGENT: Node = Node(0);
 const MAKER: Node = Node(2 * RANKS);
-
-fn member(station: &Station, node: Node) -> Member {
-    let capacities = Capacities::new(u32::from(station.shape().members));
-    let mut member = Member::join_with(station, node, capacities, |config| config).expect("a free seat");
-    member.register(SUM, sum).expect("the first function");
-    member
-}
 
 /// G6: how often a call wakes each of the ranks that sleep behind an agent: one over those that live at the agent, and one over
 /// the ranks.
