@@ -27,6 +27,8 @@ const THREADS: u64 = 6;
 const ROUND: u64 = 10_000;
 /// Longer than any machine takes, so whoever waits so long waits for good.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Rounds in which anything happens that can.
+const MOST_ROUNDS: u64 = 200;
 /// Nobody's content.
 const NOTHING: u64 = u64::MAX;
 
@@ -41,13 +43,27 @@ fn len(data: u64) -> u64 {
 }
 
 /// What threads counted.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Counts {
     operations: AtomicU64,
     loads: AtomicU64,
     expired: AtomicU64,
     interrupted: AtomicU64,
     deaths: AtomicU64,
+}
+
+impl Counts {
+    /// Whether all that can happen did.
+    fn saw_all(&self) -> bool {
+        [&self.loads, &self.expired, &self.interrupted, &self.deaths]
+            .iter()
+            .all(|count| count.load(Ordering::Relaxed) > 0)
+    }
+
+    /// Whether another round is due: the fewest may do all operations before anybody died.
+    fn goes_on(&self, rounds: u64) -> bool {
+        self.operations.load(Ordering::Relaxed) < operations() || (!self.saw_all() && rounds < MOST_ROUNDS)
+    }
 }
 
 fn count(counter: &AtomicU64) {
@@ -140,7 +156,7 @@ fn client<H>(
 fn rounds<W: Sync>(world: impl Fn() -> W, act: impl Fn(&W, &Counts, Dice, bool) + Sync, ended: impl Fn(&W) -> bool) {
     let (counts, mut dice, mut now) = (Counts::default(), Dice(7), world());
     let mut rounds = 0;
-    while counts.operations.load(Ordering::Relaxed) < operations() {
+    while counts.goes_on(rounds) {
         rounds += 1;
         let interrupter = dice.throw(2 * THREADS);
         thread::scope(|scope| {
@@ -160,10 +176,8 @@ fn rounds<W: Sync>(world: impl Fn() -> W, act: impl Fn(&W, &Counts, Dice, bool) 
             now = world();
         }
     }
-    let told = [&counts.loads, &counts.expired, &counts.interrupted, &counts.deaths];
-    let told @ [loads, expired, interrupted, deaths] = told.map(|counter| counter.load(Ordering::Relaxed));
-    println!("{rounds} rounds: {loads} loads, {expired} expired, {interrupted} interrupted, {deaths} died");
-    assert!(told.iter().all(|&count| count > 0));
+    println!("{rounds} rounds: {counts:?}");
+    assert!(counts.saw_all());
 }
 
 impl World {

@@ -27,6 +27,8 @@ const WORKERS: usize = 2;
 const ROUND: u64 = 4000;
 /// Longer than any machine takes, so whoever waits so long waits for good.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Rounds in which anything happens that can.
+const MOST_ROUNDS: u64 = 200;
 /// Nobody's content.
 const NOTHING: u64 = u64::MAX;
 
@@ -40,7 +42,7 @@ fn count(counter: &AtomicU64) {
 }
 
 /// What threads counted.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Counts {
     groups: AtomicU64,
     loads: AtomicU64,
@@ -48,6 +50,20 @@ struct Counts {
     expired: AtomicU64,
     interrupted: AtomicU64,
     deaths: AtomicU64,
+}
+
+impl Counts {
+    /// Whether all that can happen did.
+    fn saw_all(&self) -> bool {
+        [&self.loads, &self.failed, &self.expired, &self.interrupted, &self.deaths]
+            .iter()
+            .all(|count| count.load(Ordering::Relaxed) > 0)
+    }
+
+    /// Whether another round is due: the fewest may do all groups before anybody died.
+    fn goes_on(&self, rounds: u64) -> bool {
+        self.groups.load(Ordering::Relaxed) < groups() || (!self.saw_all() && rounds < MOST_ROUNDS)
+    }
 }
 
 /// What is known of a point of this round.
@@ -376,10 +392,10 @@ impl Drop for Stops<'_> {
 #[test]
 fn each_group_gets_its_content_and_one_end_and_no_slot_or_use_is_lost() {
     let world = World::new();
-    let (counts, goal) = (&world.counts, groups());
+    let counts = &world.counts;
     let mut dice = Dice(7);
     let mut rounds = 0;
-    while counts.groups.load(Ordering::Relaxed) < goal {
+    while counts.goes_on(rounds) {
         rounds += 1;
         let interrupter = dice.throw(2 * CLIENTS);
         thread::scope(|scope| {
@@ -402,11 +418,6 @@ fn each_group_gets_its_content_and_one_end_and_no_slot_or_use_is_lost() {
         });
         world.is_whole();
     }
-    let told = [&counts.loads, &counts.failed, &counts.expired, &counts.interrupted, &counts.deaths];
-    let told = told.map(|counter| counter.load(Ordering::Relaxed));
-    let [loads, failed, expired, interrupted, deaths] = told;
-    println!(
-        "{rounds} rounds: {loads} loads, {failed} failed; {expired} expired, {interrupted} interrupted, {deaths} died"
-    );
-    assert!(told.iter().all(|&count| count > 0));
+    println!("{rounds} rounds: {counts:?}");
+    assert!(counts.saw_all());
 }
