@@ -23,9 +23,9 @@ pub(crate) struct CargoTool {
     purpose: &'static str,
 }
 
-/// Builds every combination of features.
+/// Builds many combinations of features.
 pub(crate) const CARGO_HACK: CargoTool =
-    CargoTool { name: "cargo-hack", version: "0.6.46", purpose: "every combination of features" };
+    CargoTool { name: "cargo-hack", version: "0.6.46", purpose: "combinations of features" };
 /// Checks licences, sources and bans of the dependency tree.
 pub(crate) const CARGO_DENY: CargoTool =
     CargoTool { name: "cargo-deny", version: "0.20.2", purpose: "licences, bans and sources of dependencies" };
