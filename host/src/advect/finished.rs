@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::deal;
 use super::gather::Outcome;
 use super::options::{Options, Problem};
-use super::rank::{Frame, RankOutcome, Times};
+use super::rank_outcome::{Frame, RankOutcome, Times};
 use crate::boundary::touch::touches;
 use crate::boundary::{Mesh as _, Tree};
 use crate::quantity::{Bytes, Count, Nanos};

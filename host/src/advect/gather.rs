@@ -6,7 +6,8 @@ use std::sync::mpsc;
 use umbra_core::atomic::{AtomicU32, Ordering};
 
 use super::options::{AdvectError, Options};
-use super::rank::{RankOutcome, run_rank};
+use super::rank::run_rank;
+use super::rank_outcome::RankOutcome;
 use crate::boundary::{Agent, Attended, Fabric};
 use crate::sys::segment::Segment;
 

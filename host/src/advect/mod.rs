@@ -26,6 +26,7 @@ mod gather;
 mod options;
 mod packed;
 mod rank;
+mod rank_outcome;
 mod refine;
 mod shift;
 mod smooth;
@@ -35,7 +36,8 @@ mod watch;
 pub use finished::Finished;
 pub use gather::{Outcome, Progress, run, run_within, summary};
 pub use options::{AdvectError, Options, Problem};
-pub use rank::{Frame, RankOutcome, Times, run_rank};
+pub use rank::run_rank;
+pub use rank_outcome::{Frame, RankOutcome, Times};
 pub use refine::{Refine, RefineTextError};
 #[cfg(feature = "progress")]
 pub use watch::{Shown, Watch};

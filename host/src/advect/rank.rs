@@ -8,78 +8,21 @@ use super::deal::{self, Layout};
 use super::domain::{Blob, Domain, mix};
 use super::options::{AdvectError, Options, Problem};
 use super::packed::Packed;
+use super::rank_outcome::{Frame, RankOutcome, Times};
 use super::{shift, smooth};
 use crate::boundary::{Boundary, BoundaryError, Fields as _, Mesh as _, Scope, Store, Transport, Usage};
 
-/// Where the time of a rank went.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[cfg_attr(feature = "command", derive(serde::Serialize, serde::Deserialize))]
-pub struct Times {
-    /// Looking at strips, and packing those that are live.
-    pub pack: Duration,
-    /// Handing messages to the transport.
-    pub send: Duration,
-    /// Waiting for neighbours.
-    pub wait: Duration,
-    /// Filling ghosts.
-    pub set: Duration,
-    /// Computing.
-    pub update: Duration,
-    /// Looking for what can be given back.
-    pub dealloc: Duration,
-    /// Dealing blocks anew.
-    pub remesh: Duration,
-}
-
-/// A look at the first field: which cells of which blocks hold what.
-#[derive(Clone, PartialEq, Debug)]
-#[cfg_attr(feature = "command", derive(serde::Serialize, serde::Deserialize))]
-pub struct Frame {
-    /// After so many cycles.
-    pub cycle: u32,
-    /// Blocks of this rank that have the field, each seen from above, row by row, in 255ths.
-    pub blocks: Vec<(u32, Vec<u8>)>,
-}
-
-/// What one rank has to say.
-#[derive(Clone, PartialEq, Debug)]
-#[cfg_attr(feature = "command", derive(serde::Serialize, serde::Deserialize))]
-pub struct RankOutcome {
-    /// The sum of a mixture of field, cell and bits over all cells of this rank.
-    pub hash: u64,
-    /// The largest magnitude.
-    pub max: f64,
-    /// Cells that are not zero.
-    pub nonzero: u64,
-    /// Cells that differ from the closed form; `None` where there is none.
-    pub wrong: Option<u64>,
-    /// Nanoseconds of each cycle.
-    pub cycles_ns: Vec<u64>,
-    /// Payload bytes of each cycle.
-    pub cycle_bytes: Vec<u64>,
-    /// Bytes of fields in each cycle, when they were most.
-    pub cycle_field_bytes: Vec<u64>,
-    /// Where the time went.
-    pub times: Times,
-    /// Messages, payload bytes, head bytes, live, null, overflows of the exchange.
-    pub counts: [u64; 6],
-    /// Bytes of fields in the end.
-    pub field_bytes: u64,
-    /// Times that a field became present on a block, and absent; not by moving with it.
-    pub allocations: [u64; 2],
-    /// Blocks that came from another rank.
-    pub moved_blocks: u64,
-    /// Bytes of slots: now, at most, and if they held everything.
-    pub slot_bytes: [u64; 3],
-    /// Bytes that the transport held, at most: to receive into, and to send from.
-    pub held_bytes: [u64; 2],
-    /// Bytes of messages that peers may still read, which are those of the last exchanges, as many as there are slots: now, and at
-    /// most.
-    pub packed_bytes: [u64; 2],
-    /// The most messages that were sent in one exchange.
-    pub messages_each: u64,
-    /// Pictures.
-    pub frames: Vec<Frame>,
+/// What was seen of the cycles so far.
+#[derive(Default)]
+struct Seen {
+    /// Nanoseconds, payload bytes, and bytes of fields when they were most, of each.
+    nanos: Vec<u64>,
+    bytes: Vec<u64>,
+    field_bytes: Vec<u64>,
+    /// Bytes of slots at most, and bytes that the transport held at most: to receive into, and to send from.
+    slots: u64,
+    held: [u64; 2],
+    frames: Vec<Frame>,
 }
 
 struct Run<'o, T> {
@@ -92,7 +35,7 @@ struct Run<'o, T> {
     boundary: Boundary<T>,
     times: Times,
     exchanges: u64,
-    held: Vec<u64>,
+    seen: Seen,
     /// The owners of all blocks before the first deal.
     first: Vec<u32>,
     /// Bytes that another rank is handed at once.
@@ -134,42 +77,38 @@ pub fn run_rank<T: Transport>(
         boundary,
         times: Times::default(),
         exchanges: 0,
-        held: Vec::new(),
+        seen: Seen::default(),
         gone: 0,
         come: 0,
         moved_blocks: 0,
         packed,
     };
     run.begin().map_err(failed(0))?;
-    let (mut cycles_ns, mut cycle_bytes, mut frames) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut slots_peak, mut held_peak, mut sent) = (0, [0; 2], 0);
     for cycle in 0..options.cycles {
+        let sent = run.boundary.counts().payload_bytes;
         if let Some(deals) = options.deals_before(cycle) {
             run.deal(deals).map_err(failed(cycle))?;
         }
         if options.frames > 0 && cycle.is_multiple_of(options.frames) {
-            frames.push(run.frame(cycle));
+            run.frame(cycle);
         }
         let begun = Instant::now();
         run.cycle().map_err(failed(cycle))?;
-        cycles_ns.push(nanos(begun.elapsed()));
-        let payload = run.boundary.counts().payload_bytes;
-        cycle_bytes.push(payload - sent);
-        sent = payload;
-        slots_peak = slots_peak.max(run.boundary.receive_bytes().0);
+        run.seen.nanos.push(nanos(begun.elapsed()));
+        run.seen.bytes.push(run.boundary.counts().payload_bytes - sent);
+        run.seen.slots = run.seen.slots.max(run.boundary.receive_bytes().0);
         // The system is asked about each slot, which takes time that peers may wait for.
         if cycle.is_multiple_of(HELD) || cycle + 1 == options.cycles {
             let held = run.boundary.held().unwrap_or_default();
-            held_peak = [held_peak[0].max(held.receive), held_peak[1].max(held.send)];
+            run.seen.held = [run.seen.held[0].max(held.receive), run.seen.held[1].max(held.send)];
         }
         tell(cycle + 1);
     }
     if options.frames > 0 {
-        frames.push(run.frame(options.cycles));
+        run.frame(options.cycles);
     }
     run.boundary.close().map_err(failed(options.cycles))?;
-    let outcome = run.outcome(cycles_ns, cycle_bytes, frames, slots_peak);
-    Ok(RankOutcome { held_bytes: held_peak, ..outcome })
+    Ok(run.outcome())
 }
 
 /// Time steps from one look at what the transport holds to the next.
@@ -237,7 +176,7 @@ impl<T: Transport> Run<'_, T> {
             }
         }
         // Fields become present in exchanges, and absent only here.
-        self.held.push(self.store.usage().bytes);
+        self.seen.field_bytes.push(self.store.usage().bytes);
         let begun = Instant::now();
         self.store.free_idle(self.blocks.iter().copied(), self.options.idle);
         self.times.dealloc += begun.elapsed();
@@ -317,8 +256,8 @@ impl<T: Transport> Run<'_, T> {
         Ok(())
     }
 
-    /// What the first field looks like now.
-    fn frame(&self, cycle: u32) -> Frame {
+    /// Keeps what the first field looks like now.
+    fn frame(&mut self, cycle: u32) {
         let shape = self.domain.mesh.shape();
         let [nx, ny, _] = shape.extents().map(|n| n as usize);
         let (low, cells) = (shape.ghosts().map(|n| n as usize), shape.cells().map(|n| n as usize));
@@ -332,10 +271,11 @@ impl<T: Transport> Run<'_, T> {
             rows.flat_map(|y| (low[0]..low[0] + cells[0]).map(move |x| (x, y))).map(|(x, y)| column(x, y)).collect()
         };
         let held = self.blocks.iter().filter_map(|&block| Some((block, picture(self.store.values(block, 0, 0)?))));
-        Frame { cycle, blocks: held.collect() }
+        let frame = Frame { cycle, blocks: held.collect() };
+        self.seen.frames.push(frame);
     }
 
-    fn outcome(&self, cycles_ns: Vec<u64>, cycle_bytes: Vec<u64>, frames: Vec<Frame>, slots_peak: u64) -> RankOutcome {
+    fn outcome(self) -> RankOutcome {
         let (mut hash, mut max, mut nonzero) = (0u64, 0f64, 0);
         for (field, _) in (0..self.options.fields).zip(&self.blobs) {
             for &block in &self.blocks {
@@ -358,20 +298,20 @@ impl<T: Transport> Run<'_, T> {
             max,
             nonzero,
             wrong,
-            cycles_ns,
-            cycle_bytes,
-            cycle_field_bytes: self.held.clone(),
+            cycles_ns: self.seen.nanos,
+            cycle_bytes: self.seen.bytes,
+            cycle_field_bytes: self.seen.field_bytes,
             times: self.times,
             counts: [messages, payload_bytes, head_bytes, live, null, overflows],
             field_bytes: bytes,
             // Those of fields that came and went with their blocks are none of its own.
             allocations: [allocations - self.come, deallocations - self.gone],
             moved_blocks: self.moved_blocks,
-            slot_bytes: [slots, slots_peak, dense],
-            held_bytes: [0; 2],
+            slot_bytes: [slots, self.seen.slots, dense],
+            held_bytes: self.seen.held,
             packed_bytes: [self.packed.now(), self.packed.most()],
             messages_each: counts.messages.div_ceil(self.exchanges.max(1)),
-            frames,
+            frames: self.seen.frames,
         }
     }
 
