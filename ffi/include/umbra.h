@@ -1467,7 +1467,7 @@ struct umbra_gpc_work {
     size_t child_header_length;
     const void *child_data;
     size_t child_data_length;
-    const void *local;              /* for umbra_gpc_work_start, _answer and _read */
+    const void *local;              /* for umbra_gpc_work_members, _call, _start, _answer and _read */
     uint64_t offered_length;        /* of data that is offered, for umbra_gpc_work_read; data is NULL then. Else 0 */
 };
 
@@ -1475,6 +1475,20 @@ struct umbra_gpc_work {
  * and umbra_gpc_work_answer. A call on another member of the process has a timeout other than UMBRA_FOREVER: that member may be
  * running a function which waits for this one. It is run by whichever thread uses the member. */
 typedef int (*umbra_gpc_function)(void *user, struct umbra_gpc_work *work);
+
+/* The members below and with the one that runs it, as many as work->subtree says: itself, then its children, each with all that is
+ * below it behind it. At the maker these are all members of the call. Only while the function runs, as callback as well. */
+int umbra_gpc_work_members(const struct umbra_gpc_work *work, uint32_t *members, size_t capacity, size_t *count);
+
+/* One call, the same for all members that run it, and never that of another one. */
+struct umbra_gpc_name {
+    uint32_t maker;                 /* who made it */
+    uint32_t life;                  /* which of those that sat at this seat one after the other */
+    uint64_t number;                /* which of its calls: the next one has the next number */
+};
+
+/* Which call it runs for: those of several are told apart by it, as when a function is run again that was pending. */
+int umbra_gpc_work_call(const struct umbra_gpc_work *work, struct umbra_gpc_name *name);
 
 /* Makes a function callable by its name, which is the same for all members; -UMBRA_EKEYTAKEN: there is one. */
 int umbra_gpc_register(umbra_member member, const char *name, umbra_gpc_function function, void *user);
@@ -1584,8 +1598,11 @@ struct umbra_gpc_answer {
     size_t failure_count;
 };
 
-/* Begins a call and does not wait. What is wrong with it is said before anything is sent; -UMBRA_EFULL: too many calls are
- * open here, retry when one has ended. */
+/* Begins a call and does not wait. What is wrong with it is said before anything is sent, and the next call is taken.
+ * -UMBRA_ENOFUNCTION: the function or the callback is not registered here; -UMBRA_ETOOLONG: a header, data, replies, members or
+ * levels are more than calls may have; -UMBRA_EPEER: a member is dead; -UMBRA_EFULL: too many calls are open here, retry when one
+ * has ended; -UMBRA_EINVAL: all else, such as a member that is listed twice or is not known, a tree that is none, or a reply that
+ * no callback combines. The detail says which member, position or length it is. */
 int umbra_gpc_start(umbra_member member, const struct umbra_gpc_call *wanted, umbra_call *call);
 /* Whether it has ended; serves others once. */
 int umbra_gpc_test(umbra_member member, umbra_call call, int *ended);
@@ -1613,6 +1630,29 @@ int umbra_gpc_work_answer(const struct umbra_gpc_work *work, uint32_t number, st
  * in the end (umbra_gpc_leave: -UMBRA_EINUSE). The next call is -UMBRA_ESTALE if it did. So whoever serves for ever repeats it with
  * UMBRA_FOREVER as long as it is 0. */
 int umbra_gpc_serve(umbra_member member, uint64_t timeout_ms);
+
+/* What a member and those that it houses have done; all but the first are counts. */
+struct umbra_gpc_figures {
+    size_t size;                    /* sizeof(struct umbra_gpc_figures) */
+    uint64_t open;                  /* calls under way here, its own and those of others */
+    uint64_t requests;              /* sent, those sent again included */
+    uint64_t request_bytes;
+    uint64_t responses;             /* good answers sent */
+    uint64_t response_bytes;
+    uint64_t failures;              /* bad answers sent */
+    uint64_t repeated;              /* answers sent again */
+    uint64_t busy;                  /* refusals for lack of room */
+    uint64_t credits;               /* notices that there is room again */
+    uint64_t asks;                  /* questions to children whether they live */
+    uint64_t alive;                 /* answers to those */
+    uint64_t cancels;               /* sent */
+    uint64_t at_home;               /* parts in calls whose request came from here, without a message */
+    uint64_t runs;                  /* of functions and callbacks */
+    uint64_t stale;                 /* messages dropped that nobody waits for */
+    uint64_t malformed;             /* messages dropped that are none */
+};
+
+int umbra_gpc_figures(umbra_member member, struct umbra_gpc_figures *figures);
 
 /* Copies data once to where the functions of calls over it read it, however many members there are; it stays until it is taken
  * back or the member leaves. -UMBRA_EFULL: there is no room, or there are 32 offers of this member: take one back.

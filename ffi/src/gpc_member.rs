@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use std::ptr::null;
 
 use umbra::call::{Capacities, Local, Member};
-use umbra_core::chain::{Data, Node, Phase, Verdict, Work};
+use umbra_core::chain::{CallId, Data, Members, Node, Phase, Verdict, Work};
 
 use crate::call::{enter, short, sized, takes, text};
 use crate::member::Seated;
@@ -66,6 +66,10 @@ pub(crate) struct Inside<'a, 'l> {
     pub(crate) local: &'a mut Local<'l>,
     /// That of the request.
     pub(crate) data: Data<'a>,
+    /// Which call it runs for.
+    pub(crate) call: CallId,
+    /// Those below and with this one.
+    pub(crate) members: Members<'a>,
 }
 
 /// What a function that runs has at its member.
@@ -101,8 +105,9 @@ unsafe fn run(function: Function, user: &User, work: &mut Work<'_>, local: &mut 
         Data::Bytes(bytes) => (list(bytes), 0),
         Data::Span(span) => ((null(), 0), span.len),
     };
-    let mut inside = Inside { local, data: work.data };
-    let subtree = work.members().len() as u32;
+    let members = work.members();
+    let subtree = members.len() as u32;
+    let mut inside = Inside { local, data: work.data, call: work.call, members };
     let (reply_header_length, reply_data_length) = (work.reply.header().len(), work.reply.data().len());
     let (phase, child) = match work.phase {
         Phase::Init => (1, None),

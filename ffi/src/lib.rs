@@ -99,6 +99,8 @@ pub mod gpc;
 #[allow(unsafe_code)]
 pub mod gpc_calibrate;
 #[allow(unsafe_code)]
+pub mod gpc_look;
+#[allow(unsafe_code)]
 pub mod gpc_member;
 #[allow(unsafe_code)]
 pub mod gpc_offer;

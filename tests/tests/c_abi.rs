@@ -477,6 +477,16 @@ fn s14_chained_calls_in_c_do_all_that_the_header_promises() {
 }
 
 #[test]
+fn s14_to_s19_calls_in_c_that_are_refused_send_nothing_and_the_next_one_is_taken() {
+    runs_alone("refusals", &[], &[]);
+}
+
+#[test]
+fn functions_in_c_are_told_which_members_are_below_them_and_which_call_it_is() {
+    runs_alone("members", &[], &[]);
+}
+
+#[test]
 fn nobody_waits_for_a_member_in_c_longer_than_he_said() {
     runs_alone("turns", &[], &[]);
 }

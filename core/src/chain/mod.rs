@@ -82,7 +82,7 @@ pub use room::Waiter;
 pub use start::{BUDGET_MAX, Call, Plan, StartError};
 pub use storage::{Config, Lent, Storage};
 pub use tombs::Tomb;
-pub use user::{Answer, Data, Phase, Verdict, Work};
+pub use user::{Answer, Data, Members, Phase, Verdict, Work};
 
 /// Counts of what a machine did; they wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -72,12 +72,33 @@ pub struct Work<'a> {
     pub(super) ids: &'a [[u8; 4]],
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
     /// The members of the subtree below and with this one, in preorder.
-    pub fn members(&self) -> impl ExactSizeIterator<Item = Node> + '_ {
-        self.ids.iter().map(|&bytes| Node(u32::from_le_bytes(bytes)))
+    #[must_use]
+    pub const fn members(&self) -> Members<'a> {
+        Members(self.ids)
     }
 }
+
+/// Members of a subtree, in preorder.
+#[derive(Clone, Debug)]
+pub struct Members<'a>(&'a [[u8; 4]]);
+
+impl Iterator for Members<'_> {
+    type Item = Node;
+
+    fn next(&mut self) -> Option<Node> {
+        let (&first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(Node(u32::from_le_bytes(first)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.0.len(), Some(self.0.len()))
+    }
+}
+
+impl ExactSizeIterator for Members<'_> {}
 
 /// How the user's code went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
