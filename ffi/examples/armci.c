@@ -53,9 +53,19 @@ static int say(int to, int from, void *hdr, int hlen, const void *data, int dlen
 static int join(int to, int from, void *hdr, int hlen, const void *data, int dlen, void *rhdr, int rhlen, int *rhsize,
                 void *rdata, int rdlen, int *rdsize, int rtype)
 {
-    (void)to, (void)from, (void)hdr, (void)rhdr, (void)rhlen, (void)rhsize;
+    const struct umbra_gpc_work *work = umbra_armci_work();
+    uint32_t below[MEMBERS];
+    size_t count;
+    (void)rhdr, (void)rhlen, (void)rhsize;
     if (rtype != GPC_WAIT || hlen > 1 || *rdsize + dlen > rdlen)
         return 1;
+    /* It finds the request beside the answer, and who is below it. */
+    if (work == NULL || work->child_header != hdr || work->child_data != data || work->child != (uint32_t)from)
+        return 2;
+    if (work->header_length == 3 && (memcmp(work->header, "hdr", 3) != 0 || work->data_length != 1))
+        return 3;
+    if (umbra_gpc_work_members(work, below, MEMBERS, &count) != 0 || count < 2 || below[0] != (uint32_t)to)
+        return 4;
     memcpy((char *)rdata + *rdsize, data, (size_t)dlen);
     *rdsize += dlen;
     return GPC_DONE;
@@ -98,6 +108,7 @@ static void handlers(void)
     for (times = 0; times < 2; times++)
         CHECK(ARMCI_Gpc_exec(handle, 0, &handle, sizeof handle, NULL, 0, NULL, 0, NULL, 0, NULL) == 0);
     CHECK(ARMCI_Gpc_release(handle) == 0);
+    CHECK(umbra_armci_work() == NULL);
     CHECK(ARMCI_Gpc_wait(NULL) == -UMBRA_EINVAL && ARMCI_Gpc_test(NULL) == -UMBRA_EINVAL);
     ARMCI_Gpc_init_handle(NULL);
 }

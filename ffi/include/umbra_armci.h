@@ -8,7 +8,8 @@
  *
  * Other than in ARMCI nothing aborts: functions return 0 or a negative code of umbra.h, registering is not collective, actual
  * lengths of replies are told, a reply may be empty, and a handler that fails returns its number, by which the call fails with
- * -UMBRA_ECALL. None of these functions may be called in a handler (-UMBRA_EDEADLOCK). They are for one thread.
+ * -UMBRA_ECALL. None of these functions but umbra_armci_work may be called in a handler (-UMBRA_EDEADLOCK). They are for one
+ * thread.
  */
 #ifndef UMBRA_ARMCI_H
 #define UMBRA_ARMCI_H
@@ -49,6 +50,11 @@ typedef struct {
     int rhlen, rdlen;
     int rhsize, rdsize;             /* of the reply, once it is there */
 } gpc_hdl_t;
+
+/* What umbra.h tells the handler that runs: the request of the call for callbacks, too (header and data), the parent, the child
+ * and how many members are below it, and for umbra_gpc_work_members and umbra_gpc_work_call. NULL where no handler runs. What
+ * the reply is the handler says by its own arguments. */
+const struct umbra_gpc_work *umbra_armci_work(void);
 
 /* The member by which this process takes part, and its number; it needs room for 33 functions. */
 int umbra_armci_use(umbra_member member, uint32_t node);
@@ -98,6 +104,8 @@ static struct {
     /* One that was released stays for the calls that are under way. */
     int registered[UMBRA_ARMCI_FUNCTIONS];
     int (*trees[UMBRA_ARMCI_TREES])(int, int);
+    /* Of the handler that runs. */
+    const struct umbra_gpc_work *work;
 } umbra_armci;
 
 /* FNV-1a, in 32 bits. */
@@ -123,11 +131,13 @@ static int umbra_armci_run(void *user, struct umbra_gpc_work *work)
     int rhsize = (int)work->reply_header_length, rdsize = (int)work->reply_data_length;
     const void *header = as_callback ? work->child_header : work->header;
     size_t header_length = as_callback ? work->child_header_length : work->header_length;
+    umbra_armci.work = work;
     verdict = handler((int)work->node, (int)(as_callback ? work->child : work->maker), (void *)(uintptr_t)header,
                       (int)header_length, as_callback ? work->child_data : work->data,
                       (int)(as_callback ? work->child_data_length : work->data_length), work->reply_header,
                       (int)work->reply_header_capacity, &rhsize, work->reply_data, (int)work->reply_data_capacity, &rdsize,
                       (int)work->phase);
+    umbra_armci.work = NULL;
     /* A negative size is one that no reply has room for. */
     work->reply_header_length = (size_t)rhsize;
     work->reply_data_length = (size_t)rdsize;
@@ -137,6 +147,11 @@ static int umbra_armci_run(void *user, struct umbra_gpc_work *work)
         return as_callback ? GPC_PENDING : UMBRA_GPC_PENDING;
     /* These two mean something else there; signs of numbers are lost on the way in any case. */
     return verdict == 0 || verdict == UMBRA_GPC_PENDING ? 1 : verdict;
+}
+
+const struct umbra_gpc_work *umbra_armci_work(void)
+{
+    return umbra_armci.work;
 }
 
 /* The callback of calls without a tree: the one answer is the reply. */
