@@ -10,6 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use umbra::admin::{self, Body as _, ops};
 use umbra::ask::{Asker, Target};
 use umbra::call::{JoinError, Member, Number, Operator, Station, WaitError, built_in, reduction};
@@ -229,6 +230,45 @@ fn umbra_call_shows_where_a_call_failed() {
     assert_eq!(output.status.code(), Some(2), "{text}");
     let (output, text) = agent.umbra_call(&["barrier", "--agent", "7"]);
     assert!(!output.status.success() && text.contains("no service process 7"), "{text}");
+}
+
+#[test]
+fn umbra_call_tells_the_counters_of_an_agent_once_however_many_members_it_has() {
+    let agent = Agent::start("call-stats", 70);
+    let (output, text) = agent.umbra_call(&["stats"]);
+    assert!(output.status.success() && text.contains("stats over 1 member at service process 0"), "{text}");
+    let (output, text) = agent.umbra_call(&["stats", "--members", "0-7", "--tree", "binomial"]);
+    assert!(output.status.success() && text.contains("stats over 8 members"), "{text}");
+    assert!(text.contains("├─ 1") && text.contains("call messages") && !text.contains("together"), "{text}");
+    let rows: Vec<&str> = text.lines().skip_while(|line| !line.contains("call messages")).skip(1).collect();
+    assert!(rows.len() == 1 && rows[0].trim_start().starts_with("0 "), "one row for the one agent: {text}");
+    let (output, text) = agent.umbra_call(&["stats", "--members", "0-7", "--fail", "3@func"]);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("✘ member 3") && !text.contains("call messages"), "{text}");
+    let (output, text) = agent.umbra_call(&["stats", "--members", "0-69"]);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("70 members do not fit into one answer, at most 63 do"), "{text}");
+    let (output, text) = agent.umbra_call(&["stats", "--members", "79", "--deadline", "300ms"]);
+    assert!(output.status.code() == Some(1) && text.contains("✘ nobody holds seat 79:"), "{text}");
+}
+
+#[test]
+fn umbra_call_is_one_object_for_programs() {
+    let agent = Agent::start("call-json", 8);
+    let said = |arguments: &[&str]| -> (bool, Value) {
+        let (output, text) = agent.umbra_call(&[arguments, &["--json"]].concat());
+        (output.status.success(), serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {text}")))
+    };
+    let (is_well, barrier) = said(&["barrier"]);
+    assert!(is_well && barrier["done"] == true && barrier["answer"].is_null(), "{barrier:#}");
+    assert_eq!(barrier["members"], serde_json::json!([0, 1, 2, 3, 4, 5, 6, 7]));
+    assert_eq!(barrier["runs"].as_array().unwrap().len(), 8, "{barrier:#}");
+    assert_eq!(said(&["count", "--add", "3"]).1["answer"], 24);
+    said(&["broadcast", "--data", "hello", "--members", "2"]);
+    assert_eq!(said(&["gather"]).1["answer"][2], serde_json::json!({ "member": 2, "value": "hello" }));
+    let (is_well, failed) = said(&["barrier", "--fail", "5@func", "--collect"]);
+    assert!(!is_well && failed["done"] == false && failed["failed"] == 1, "{failed:#}");
+    assert_eq!((&failed["failures"][0]["member"], &failed["failures"][0]["stage"]), (&5.into(), &"func".into()));
 }
 
 /// Ranks that are killed and reaped however the test ends.

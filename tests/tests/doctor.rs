@@ -1,7 +1,7 @@
-//! `umbra doctor` and `umbra top` beside real agents (s38, s40).
+//! `umbra doctor`, `umbra top`, `umbra call stats` and real agents (s38, s40).
 //!
-//! One agent was never started, hangs or is dead. What the two tell is gathered by one chained call, and whoever it
-//! does not reach is asked alone.
+//! One agent was never started, hangs or is dead. What the three tell is gathered by one chained call; whoever it does not
+//! reach is asked alone by the first two, and named by the third.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 use std::process::Command;
@@ -165,4 +165,44 @@ fn top_shows_the_figures_of_all_agents_by_one_call() {
         // The second look itself crosses from host to host.
         assert!(one["call_messages_per_second"].as_f64().unwrap() > 0.0, "{said:#}");
     }
+}
+
+#[test]
+fn stats_are_the_counters_of_all_agents_and_what_they_make_together() {
+    let mut job = with_sockets("call-stats", [&[], &[]]);
+    let is_joined = |said: &Value| (0..2).all(|sp| of(said, "agents", sp)["asked"] == "call");
+    until("both are joined", || told(&job, &["doctor"]), is_joined);
+    let stats = |job: &ByHand, more: &[&str]| told(job, &[&["call", "stats", "--deadline", "2s"], more].concat());
+    let said = until("both tell", || stats(&job, &["--tree", "binomial"]), |said| said["done"] == true);
+    assert_eq!((&said["tree"], &said["ok"]), (&Value::from("binomial"), &Value::from(3)), "{said:#}");
+    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value} in {said:#}"));
+    let answer = &said["answer"];
+    let agents = [0, 1].map(|sp| of(answer, "service_processes", sp));
+    for agent in agents {
+        assert!(number(&agent["uptime_ms"]) > 0 && number(&agent["links"]) > 0, "{said:#}");
+        assert!(number(&agent["wakeups"]) > 0 && number(&agent["call_messages"]) > 0, "{said:#}");
+    }
+    let [one, other] = agents.map(|agent| |name: &str| number(&agent[name]));
+    for name in ["ranks", "links", "reads", "served_bytes", "call_messages", "wakeups"] {
+        assert_eq!(number(&answer["together"][name]), one(name) + other(name), "{name} in {said:#}");
+    }
+    for name in ["uptime_ms", "groups", "groups_full"] {
+        assert_eq!(number(&answer["together"][name]), one(name).max(other(name)), "{name} in {said:#}");
+    }
+    // The first member at each agent, and nobody else, has run it; the second one below the first.
+    let members = said["members"].as_array().unwrap();
+    let funcs: Vec<&Value> = said["runs"].as_array().unwrap().iter().filter(|run| run["child"].is_null()).collect();
+    assert_eq!(funcs.iter().map(|run| &run["member"]).collect::<Vec<_>>(), members.iter().collect::<Vec<_>>());
+    assert_eq!((members.len(), &funcs[1]["parent"]), (2, &members[0]), "{said:#}");
+
+    let second = Pid::from_child(job.agent(1));
+    kill_process(second, Signal::STOP).unwrap();
+    let hangs = stats(&job, &[]);
+    let alone = stats(&job, &["--members", "0"]);
+    kill_process(second, Signal::CONT).unwrap();
+    assert_eq!((&hangs["done"], &hangs["answer"]), (&Value::Bool(false), &Value::Null), "{hangs:#}");
+    assert_eq!(hangs["failures"][0]["member"], members[1], "{hangs:#}");
+    assert!(hangs["failures"][0]["why"].as_str().unwrap().contains("the deadline passed"), "{hangs:#}");
+    assert_eq!(alone["answer"]["service_processes"].as_array().unwrap().len(), 1, "{alone:#}");
+    until("both tell again", || stats(&job, &[]), |said| said["done"] == true);
 }

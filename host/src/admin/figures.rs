@@ -7,11 +7,30 @@ use umbra_core::codec::{Reader, Short};
 use super::Body;
 
 macro_rules! figures {
-    ($($(#[doc = $about:literal])* $name:ident,)*) => {
+    ($($(#[doc = $about:literal])* $name:ident: $with:path,)*) => {
         /// What an agent is and has done since it began.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct Figures {
             $($(#[doc = $about])* pub $name: u64,)*
+        }
+
+        impl Figures {
+            /// What the figures are called, in their order.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+            /// Bytes of them in a body.
+            pub const BYTES: usize = Figures::NAMES.len() * size_of::<u64>();
+
+            /// The figures, in their order.
+            #[must_use]
+            pub fn words(&self) -> Vec<u64> {
+                vec![$(self.$name),*]
+            }
+
+            /// Those of two agents together: the sum, but of the time and of groups, which agents share, the larger number.
+            #[must_use]
+            pub fn with(&self, other: &Figures) -> Figures {
+                Figures { $($name: $with(self.$name, other.$name),)* }
+            }
         }
 
         impl Body for Figures {
@@ -28,27 +47,27 @@ macro_rules! figures {
 
 figures! {
     /// Milliseconds since this life of it began.
-    uptime_ms,
+    uptime_ms: Ord::max,
     /// Ranks that are connected.
-    ranks,
+    ranks: u64::saturating_add,
     /// Links to ranks, other agents and tools.
-    links,
+    links: u64::saturating_add,
     /// Groups that it knows.
-    groups,
+    groups: Ord::max,
     /// Those of them that became full.
-    groups_full,
+    groups_full: Ord::max,
     /// Reads that it made, also for ranks.
-    reads,
+    reads: u64::saturating_add,
     /// Their bytes.
-    read_bytes,
+    read_bytes: u64::saturating_add,
     /// Reads of others that it served.
-    served,
+    served: u64::saturating_add,
     /// Their bytes.
-    served_bytes,
+    served_bytes: u64::saturating_add,
     /// Messages of chained calls that went to or came from other agents.
-    call_messages,
+    call_messages: u64::saturating_add,
     /// Times that its links woke it.
-    wakeups,
+    wakeups: u64::saturating_add,
 }
 
 #[cfg(test)]
@@ -59,7 +78,7 @@ mod tests {
     fn figures_come_back_and_half_of_them_do_not() {
         let figures = Figures { uptime_ms: 1, ranks: 2, wakeups: u64::MAX, ..Figures::default() };
         let body = figures.to_body();
-        assert_eq!(Figures::from_body(&body), Ok(figures));
+        assert_eq!((Figures::from_body(&body), body.len()), (Ok(figures), Figures::BYTES));
         assert_eq!(Figures::from_body(&body[..body.len() - 1]), Err(Short));
         assert_eq!(Figures::from_body(&[body, vec![0]].concat()), Err(Short));
     }

@@ -36,6 +36,12 @@ pub fn question(subject: u16, members: usize, room: u32) -> [u8; 6] {
     [a, b, c, d, e, f]
 }
 
+/// Bytes of the reply that an answer of so many bytes takes: where one has less of them it is cut.
+#[must_use]
+pub const fn needed(answer: usize) -> usize {
+    answer + BESIDE as usize
+}
+
 /// A call of [`TELL`], whose reply has at most so many bytes.
 #[must_use]
 pub const fn tell<'a>(members: &'a [Node], question: &'a [u8; 6], room: u32) -> Call<'a> {

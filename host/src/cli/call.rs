@@ -1,7 +1,9 @@
 //! `umbra call`: runs a function over a job's members, shows the tree as it ran.
 
+mod json;
 mod plot;
 mod spec;
+mod stats;
 mod tree;
 mod why;
 
@@ -12,7 +14,7 @@ use clap::Args;
 use umbra::admin::{self, Body as _, ops};
 use umbra::call::built_in::{self, BROADCAST, COUNT, GATHER, REDUCE};
 use umbra::call::probe::{self, Run};
-use umbra::call::{Failure as CallFailure, Member, Reply, Station, WaitError};
+use umbra::call::{Failure as CallFailure, Member, Reply, Station, WaitError, tell};
 use umbra::quantity::{Nanos, counted, parse_lapse};
 use umbra_core::chain::{Call as Order, Caps, Data, Handle, Mode, Node, Phase, Plan, Tag, Verdict, Work};
 use umbra_core::peer::Sp;
@@ -27,6 +29,7 @@ use super::{Done, Failure, Out, code_of, interrupt, paint, verdict};
 ///
 /// An agent on this machine is asked for its meeting place. By default the call goes over the members that live at the agent,
 /// as many as it was started with; they have the functions barrier, broadcast, gather, reduce and count, and no rank is woken.
+/// `stats` tells the counters of all agents of the job and what they make together, by the first member at each of them.
 /// Any other name is that of a function which the members have registered themselves. Times are told by members that let
 /// themselves be watched, as those at agents do. The exit code is 0 if the call ended well everywhere.
 #[derive(Args, Debug)]
@@ -39,7 +42,7 @@ pub(crate) struct Call {
     /// The agent that is asked, by the number of its service process
     #[arg(long, value_name = "N", default_value_t = 0)]
     agent: u32,
-    /// The members, such as 0-7,12; all that live at the agent if left out
+    /// The members, such as 0-7,12; if left out, all that live at the agent, and for stats the first one at every agent
     #[arg(long, value_name = "LIST", value_parser = spec::members)]
     members: Option<spec::Members>,
     /// The members that live at all agents of the job, on whichever hosts: at each one leads the others, and the tree is that
@@ -73,6 +76,9 @@ pub(crate) struct Call {
     /// Draw what ran when into an SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 const EXAMPLES: &str = paint::examples!(
@@ -80,6 +86,7 @@ const EXAMPLES: &str = paint::examples!(
     "umbra call barrier --everywhere"                  "the same over all hosts, and what crossing between them takes";
     "umbra call count --add 1 --tree binomial"         "add to everybody's counter, tell the sum";
     "umbra call broadcast --data hello --members 0-3"  "set the values of four members";
+    "umbra call stats --tree binomial"                 "the counters of every agent, and all together";
     "umbra call gather --plot gather.svg"              "all values, and a drawing of the call";
     "umbra call barrier --fail 5@func --collect"       "what a failure in the middle of the tree looks like";
 );
@@ -115,23 +122,31 @@ impl Call {
         let shape = station.shape();
         let members: Vec<Node> = match &self.members {
             Some(members) => members.0.clone(),
+            // Members that live together would tell the same.
+            None if self.is_stats() => shape.residents(1),
             None if self.everywhere => shape.residents(residents),
             None => shape.here().take(residents as usize).collect(),
         };
         let free: Vec<Node> = shape.here().skip(residents as usize).filter(|node| !members.contains(node)).collect();
         let mut own = Member::join_any(&station, free.into_iter().rev()).map_err(Failure::failed)?;
-        if self.everywhere {
+        if self.everywhere || (self.is_stats() && self.members.is_none()) {
             self.meet_all(&mut own, &members)?;
         }
         let mut errors = anstream::stderr();
         let out = beside(drawing.as_ref(), out, &mut errors);
         let ended = self.make(&mut own, &members)?;
         let code = code_of(ended.outcome.is_ok());
-        verdict(code, self.show(out, &members, &own, &ended))?;
+        let shown = match self.json {
+            true => self.print_json(out, &members, &own, &ended),
+            false => self.show(out, &members, &own, &ended),
+        };
+        verdict(code, shown)?;
         if let Some(drawing) = &mut drawing {
             drawing.write(plot::draw(&self.function, own.node(), &ended.runs))?;
             drawing.keep()?;
-            verdict(code, writeln!(out, "  drawn into {}", drawing.path().display()))?;
+            if !self.json {
+                verdict(code, writeln!(out, "  drawn into {}", drawing.path().display()))?;
+            }
         }
         Ok(code)
     }
@@ -171,9 +186,11 @@ impl Call {
         let known = self.name();
         own.serve_built_ins(0).map_err(Failure::failed)?;
         own.serve_probe().map_err(Failure::failed)?;
-        if let Name::Other(name) = &known {
+        match &known {
+            Name::BuiltIn(_) => {}
+            Name::Stats => _ = own.register(tell::TELL, tell::collect).map_err(Failure::failed)?,
             // Whoever only makes the call takes the answer of the root as it is.
-            own.register(name, take).map_err(Failure::failed)?;
+            Name::Other(name) => _ = own.register(name, take).map_err(Failure::failed)?,
         }
         let parents = self.parents(own, members)?;
         let plan = Plan::Parents(&parents);
@@ -190,7 +207,12 @@ impl Call {
         }
         let (add, header) = (self.add.to_le_bytes(), self.with.header());
         let room = own.message_bytes().saturating_sub(BESIDE_DATA);
+        let question = match &known {
+            Name::Stats => stats::question(members.len(), room)?,
+            _ => [0; 6],
+        };
         let call = match &known {
+            Name::Stats => tell::tell(members, &question, room),
             Name::BuiltIn(BROADCAST) => built_in::broadcast(members, self.data.as_bytes()),
             Name::BuiltIn(GATHER) => {
                 let call = built_in::gather(members, 0);
@@ -243,7 +265,14 @@ impl Call {
         Ok(Ended { outcome, took, runs, unwatched, absent })
     }
 
+    fn is_stats(&self) -> bool {
+        matches!(self.name(), Name::Stats)
+    }
+
     fn name(&self) -> Name {
+        if self.function == stats::NAME {
+            return Name::Stats;
+        }
         let is_meant = |name: &&&str| name.strip_prefix("umbra.") == Some(&self.function) || **name == self.function;
         BUILT_IN.iter().find(is_meant).map_or_else(|| Name::Other(self.function.clone()), |name| Name::BuiltIn(name))
     }
@@ -282,13 +311,14 @@ impl Call {
                 }
                 writeln!(out, "  {}, with the one who made the call", failure.tallies)?;
             }
-            Ok(reply) => self.show_reply(out, &reply.data)?,
+            Ok(reply) => self.show_reply(out, own, &reply.data)?,
         }
         Ok(())
     }
 
-    fn show_reply(&self, out: Out<'_>, data: &[u8]) -> Result<(), Failure> {
+    fn show_reply(&self, out: Out<'_>, own: &Member, data: &[u8]) -> Result<(), Failure> {
         match self.name() {
+            Name::Stats => stats::print(out, &stats::rows_at(own.station().shape(), data)?)?,
             Name::BuiltIn(GATHER) => {
                 for (node, value) in built_in::entries(data) {
                     writeln!(out, "  {node:>4}  {}", spec::readable(value))?;
@@ -309,6 +339,7 @@ impl Call {
 /// Which function is meant.
 enum Name {
     BuiltIn(&'static str),
+    Stats,
     Other(String),
 }
 

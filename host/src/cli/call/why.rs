@@ -5,7 +5,7 @@
 use umbra::call::Failure;
 use umbra_core::chain::{Code, Node, Record};
 
-use super::BUILT_IN;
+use super::{BUILT_IN, stats};
 
 /// One failure of a call of `function`; `absent` are the members whose seats nobody holds.
 pub(super) fn of_record(record: &Record, function: &str, absent: &[Node]) -> String {
@@ -13,8 +13,10 @@ pub(super) fn of_record(record: &Record, function: &str, absent: &[Node]) -> Str
         Code::UnknownFunc => {
             let built_in = BUILT_IN.map(|name| name.strip_prefix("umbra.").unwrap_or(name)).join(", ");
             format!(
-                "member {}, {}: no function {function:?} is registered there; built in are {built_in}",
-                record.origin, record.stage
+                "member {}, {}: no function {function:?} is registered there; built in are {built_in}, {}",
+                record.origin,
+                record.stage,
+                stats::NAME
             )
         }
         _ => unheard(record, absent).unwrap_or_else(|| record.to_string()),
