@@ -1,17 +1,19 @@
-//! Offered data over the borders of meeting places (H, between hosts).
+//! Offered data and deaths over the borders of meeting places (H and I, between hosts).
 //!
 //! The places are in one process, and every frame is carried by hand.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use umbra::call::border::{Border, ops};
 use umbra::call::{Failure, Member, Outgoing, Reply, Shape, Station, WaitError};
 use umbra_core::chain::{Call, Code, Handle, Node, Plan};
 use umbra_core::tree;
 use umbra_core::wire::Op;
-use umbra_tests::call::{Act, GONE, header, member, words_of};
+use umbra_tests::call::{Act, GONE, call, header, member, words_of};
+use umbra_tests::rig::Guarded;
 
 /// Seats of a place: its first member, another one, and that of the border.
 const SEATS: u16 = 3;
@@ -20,8 +22,12 @@ const OFFERED: usize = 300_000;
 const OFFER_BYTES: u64 = 400_000;
 /// Bytes of offered data that may be on a link at once.
 const WINDOW: usize = 256 << 10;
+/// How often the dead are looked for where others wait for them.
+const LOOK: Duration = Duration::from_millis(10);
 /// Turns after which nothing is expected any more.
 const TURNS: usize = 100_000;
+/// Far beyond anything that a loaded machine needs.
+const LONG: Duration = Duration::from_secs(30);
 
 struct Place {
     station: Station,
@@ -110,6 +116,14 @@ impl World {
         if let Some((from, to, op, body)) = self.frames.pop_front() {
             self.places[to as usize].border.on_frame(from, op, &body).unwrap();
             self.delivered += 1;
+        }
+    }
+
+    fn turn_until(&mut self, mut is_so: impl FnMut(&mut World) -> bool) {
+        let end = Instant::now() + LONG;
+        while !is_so(self) {
+            assert!(Instant::now() < end, "nothing comes of it");
+            self.turn();
         }
     }
 
@@ -267,6 +281,33 @@ fn s59_a_reader_that_dies_while_its_data_comes_is_named_and_others_get_theirs() 
             assert_eq!(world.end(handle).unwrap().data, sum.wrapping_mul(3).to_le_bytes());
         }
         world.maker().take_back(offer);
+    }
+}
+
+#[test]
+fn g11_a_rank_that_is_killed_behind_an_agent_is_told_elsewhere_at_the_first_look() {
+    // The agent, member 3, takes part in the call and has the rank below it; or it carries the messages of others only.
+    for (members, shape) in [(&[1, 3, 4][..], tree::Shape::CHAIN), (&[1, 4], tree::Shape::FLAT)] {
+        let members: Vec<Node> = members.iter().copied().map(Node).collect();
+        let mut world = World::new(2);
+        // Its seat becomes that of a process.
+        world.places[1].members[1] = None;
+        world.turn_until(|world| world.maker().sees(&members).is_some());
+        let station = Stdio::from(world.places[1].station.share().unwrap());
+        let rank = Command::new(env!("CARGO_BIN_EXE_call-member")).arg("4").stdin(station).spawn();
+        let mut rank = Guarded::from(rank.unwrap());
+        world.turn_until(|world| world.maker().sees(&members).is_none());
+        let header = header(Node(4), Act::Hang);
+        let handle = world.start(&Call { plan: Plan::Shape(shape), ..call(&members, &header) });
+        world.turn_until(|world| world.frames.is_empty() && world.places[1].border.crossings().received > 0);
+        rank.kill().unwrap();
+        rank.wait().unwrap();
+        std::thread::sleep(LOOK);
+        // The agent looks, and what it says crosses: news, and an answer if it has one. The maker looks, or gets it.
+        (0..3).for_each(|_| world.turn());
+        assert!(world.maker().test(handle).unwrap(), "{members:?}");
+        let failure = world.end(handle).unwrap_err();
+        assert_eq!((failure.records[0].origin, failure.records[0].code), (Node(4), Code::PeerDead), "{failure}");
     }
 }
 

@@ -14,6 +14,8 @@ use umbra_tests::rig::{Guarded, all_gone};
 
 /// Far beyond anything that a loaded machine needs.
 const LONG: Duration = Duration::from_secs(30);
+/// How often the dead are looked for while a call is under way.
+const LOOK: Duration = Duration::from_millis(10);
 const MEMBERS: u16 = 7;
 
 /// Processes that are killed and reaped however the test ends.
@@ -167,6 +169,25 @@ fn s35_a_member_that_is_killed_while_it_waits_for_its_children_is_named() {
     assert_eq!((failure.tallies.failed, failure.tallies.unknown), (1, 2));
     job.again(Node(2));
     job.recovers();
+}
+
+#[test]
+fn g11_a_child_that_is_killed_is_told_at_the_first_look_of_its_parent() {
+    let mut job = Job::start();
+    for victim in [Node(1), Node(2)] {
+        let handle = job.first.start(&call(&all(), &header(victim, Act::Hang))).unwrap();
+        assert!(!job.first.serve_until(Duration::from_millis(20), |first| first.test(handle).unwrap()));
+        job.kill(victim);
+        // From the last turn to the next look.
+        std::thread::sleep(LOOK);
+        assert!(job.first.test(handle).unwrap(), "{victim} is dead");
+        let Err(WaitError::Failed(failure)) = job.first.wait(handle, Duration::ZERO) else {
+            panic!("{victim} is dead")
+        };
+        assert_eq!((failure.records[0].origin, failure.records[0].code), (victim, Code::PeerDead));
+        job.again(victim);
+        job.recovers();
+    }
 }
 
 #[test]

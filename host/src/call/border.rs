@@ -207,10 +207,11 @@ impl Border {
         }
     }
 
-    /// A member elsewhere is there in this life, or is not.
-    fn sit(&mut self, Sits { node, life }: Sits) {
-        let (Ok(seat), Some(lives)) = (self.station.seat(node), self.lives.get_mut(node.index())) else { return };
-        if lives.1 != Life(0) {
+    /// A member elsewhere is there in this life, or is not; whether another life of it was there.
+    fn sit(&mut self, Sits { node, life }: Sits) -> bool {
+        let (Ok(seat), Some(lives)) = (self.station.seat(node), self.lives.get_mut(node.index())) else { return false };
+        let leaves = lives.1 != Life(0);
+        if leaves {
             seat.leave();
         }
         lives.1 = life;
@@ -219,6 +220,7 @@ impl Border {
             let taken = seat.take(seat.sitter(), self.process, Node(self.station.shape().first));
             lives.0 = taken.unwrap_or(lives.0);
         }
+        leaves
     }
 
     /// A frame came over the link to a place.
@@ -241,7 +243,9 @@ impl Border {
                 if let Some(fetch) = &mut self.fetch {
                     fetch.gone(|other| other == node);
                 }
-                self.sit(Sits { node, life });
+                if self.sit(Sits { node, life }) {
+                    self.inboxes.rouse();
+                }
                 Ok(())
             }
             ops::MESSAGE if has_met => self.on_message(place, body),

@@ -130,6 +130,16 @@ impl Member {
         self.station.changes() != self.seen
     }
 
+    /// Whether a call is under way that may wait for somebody who has left.
+    pub(super) fn misses_somebody(&self) -> bool {
+        !self.machine.is_empty() && self.has_news()
+    }
+
+    /// Whether members elsewhere hear only from here who has died: no machine here knows of their calls.
+    pub(super) fn tells_others(&self) -> bool {
+        self.outgoing.is_some() && self.station.shape().places() > 1
+    }
+
     /// Looks who has come, left or died.
     pub(super) fn look(&mut self) {
         if self.is_inherited() {

@@ -66,7 +66,7 @@ impl Member {
             until = until.min(at + PROBE);
         }
         let rings = || self.bell.as_ref().is_some_and(|bell| bell.load(Ordering::Acquire) != 0);
-        let look = || (!inbox.queue().is_empty() || rings()).then_some(());
+        let look = || (!inbox.queue().is_empty() || rings() || self.misses_somebody()).then_some(());
         // Whoever sleeps is woken late: first whoever shares this processor has his turn. What came since the last look goes first.
         let spins = self.crowd.spins(SPINS);
         for _ in 0..spins.max(1) {

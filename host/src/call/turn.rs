@@ -53,7 +53,7 @@ impl Member {
         }
         // A request may have to go on to somebody who has come again since and is taken for dead.
         let goes_on = worked || self.within.iter().any(Within::wishes);
-        if self.look_at <= at || (goes_on && self.has_news()) {
+        if self.look_at <= at || (goes_on && self.has_news()) || self.misses_somebody() {
             self.look_at = at + IDLE_LOOK;
             self.look();
         }
@@ -73,7 +73,7 @@ impl Member {
                 Action::Ended { handle } => self.ended(handle),
             }
         }
-        if !self.machine.is_empty() || !self.outbox.is_empty() || self.held.is_some() {
+        if !self.machine.is_empty() || !self.outbox.is_empty() || self.held.is_some() || self.tells_others() {
             self.look_at = self.look_at.min(at + LOOK);
         }
         worked

@@ -54,6 +54,12 @@ impl Inboxes {
         !self.waiting.is_empty()
     }
 
+    /// Has all who sleep here look: somebody has left for whom they may wait.
+    pub(super) fn rouse(&self) {
+        let all = self.station.shape().here().filter_map(|node| self.station.inbox(node).ok());
+        all.for_each(|inbox| _ = inbox.queue().published().notify(&Futex));
+    }
+
     /// Drops what waits of these senders.
     pub(super) fn forget(&mut self, is_gone: impl Fn(Node) -> bool) {
         self.waiting.retain(|waiting| !is_gone(Node(waiting.header.sender as u32)));

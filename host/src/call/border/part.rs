@@ -15,8 +15,12 @@ impl Border {
         // What waits of the dead must not come after the news of their death.
         self.inboxes.forget(|sender| shape.place(sender) == place);
         self.part_data(place);
+        let mut any = false;
         for node in shape.nodes().filter(|&node| shape.place(node) == place) {
-            self.sit(Sits { node, life: Life(0) });
+            any |= self.sit(Sits { node, life: Life(0) });
+        }
+        if any {
+            self.inboxes.rouse();
         }
     }
 }
