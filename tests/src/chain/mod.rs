@@ -16,6 +16,7 @@ mod lives;
 mod rules;
 pub mod schedule;
 mod script;
+pub mod single;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
