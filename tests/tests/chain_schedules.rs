@@ -74,3 +74,11 @@ fn s38_a_request_for_a_life_that_is_over_is_not_run_in_the_next() {
 fn g8_whoever_waits_with_answers_in_order_is_not_blamed() {
     schedule::run(42, Trouble::Faults).unwrap_or_else(|wrong| panic!("{wrong}"));
 }
+
+/// A member gets its place when those who hung in it have run out of time, and has none left to ask those below it.
+#[test]
+fn g8_whoever_has_no_time_left_asks_nobody() {
+    for seed in [155_294, 263_145] {
+        schedule::run(seed, Trouble::Faults).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+}

@@ -136,6 +136,10 @@ impl World {
             }
             // So has whoever waited for it with other answers.
             (Stage::Callback, Code::Timeout) => !self.is_strict() && made.plan.call.callback != Tag::NONE,
+            // It asks nobody below any more.
+            (Stage::Forward, Code::Timeout) => {
+                !self.is_strict() && !self.edges.iter().any(|&(id, _, to)| id == made.id && to == origin)
+            }
             (Stage::Forward, Code::NoResource) => self.full == Some((parent, origin)) || !self.is_strict(),
             (Stage::Child | Stage::Forward, Code::PeerDead) => {
                 self.done.deaths.iter().any(|&(dead, when)| dead == origin && when <= ended)
