@@ -23,7 +23,7 @@ const OFFER_BYTES: u64 = 400_000;
 /// Bytes of offered data that may be on a link at once.
 const WINDOW: usize = 256 << 10;
 /// How often the dead are looked for where others wait for them.
-const LOOK: Duration = Duration::from_millis(10);
+const LOOK: Duration = Duration::from_millis(5);
 /// Turns after which nothing is expected any more.
 const TURNS: usize = 100_000;
 /// Far beyond anything that a loaded machine needs.

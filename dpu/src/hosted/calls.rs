@@ -4,7 +4,7 @@
 //! it is one message to this process and one back, however many they are. Nobody has to ask for them, so the thread
 //! begins with the first who does. What tools want to know of the process is told by a [function](umbra::call::tell) of
 //! the members, too, whose questions the thread that has the links answers. It sleeps while no message comes, and looks
-//! for the dead a hundred times a second.
+//! for the dead two hundred times a second while somebody may wait for them.
 //!
 //! The places of all agents of a job are joined ([`border`]): what goes from one to another goes over the link between
 //! the two, by the thread that has the links, and an agent that hears from a place elsewhere makes its own.

@@ -12,6 +12,8 @@ use crate::sys::clock::now;
 
 /// How often a member looks who has died while no call is under way: then nobody waits for the news.
 const IDLE_LOOK: Lapse = Lapse::from_millis(100);
+/// How often whoever puts messages out to other places looks: with the way there, the news is to take no longer than [`LOOK`].
+const TOLD_LOOK: Lapse = Lapse::from_millis(5);
 /// Messages taken before something else is done.
 const BATCH: usize = 64;
 
@@ -74,7 +76,8 @@ impl Member {
             }
         }
         if !self.machine.is_empty() || !self.outbox.is_empty() || self.held.is_some() || self.tells_others() {
-            self.look_at = self.look_at.min(at + LOOK);
+            let soon = if self.outgoing.is_some() { TOLD_LOOK } else { LOOK };
+            self.look_at = self.look_at.min(at + soon);
         }
         worked
     }
