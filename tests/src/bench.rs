@@ -32,7 +32,7 @@ mod turns;
 
 pub use clock::{Clock, Moment};
 pub use pin::{cores, pin};
-pub use program::{lines_of, number};
+pub use program::{lines_of, number, output_of};
 pub use report::{Direction, Entry, Report, Row};
 pub use samples::Samples;
 pub use turns::{Plan, Turns, alternate, repeat};

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use umbra::admin::{self, Body as _, ops};
@@ -32,6 +33,7 @@ fn port() -> u16 {
 /// Agents that each believe to be alone on a host, and reach each other over TCP.
 #[derive(Debug)]
 pub struct Hosts {
+    program: PathBuf,
     scratch: Scratch,
     /// Members at each agent.
     pub residents: u32,
@@ -46,6 +48,15 @@ impl Hosts {
     /// If one does not start.
     #[must_use]
     pub fn start(name: &str, hosts: u32, residents: u32) -> Hosts {
+        Hosts::of(rig::programs().1.clone(), name, hosts, residents)
+    }
+
+    /// The same with this program.
+    ///
+    /// # Panics
+    /// If one does not start.
+    #[must_use]
+    pub fn of(program: PathBuf, name: &str, hosts: u32, residents: u32) -> Hosts {
         let scratch = Scratch::new(name);
         let secret = Secret::random().expect("random bytes");
         secret.create(&scratch.path().join("secret")).expect("a new file");
@@ -55,7 +66,7 @@ impl Hosts {
             writeln!(config, "node{host},bf{host}:127.0.0.1:{}:{}", ports[0], ports[1]).expect("text grows");
         }
         fs::write(scratch.path().join("job.cfg"), config).expect("a new file");
-        let mut all = Hosts { scratch, residents, agents: Vec::new() };
+        let mut all = Hosts { program, scratch, residents, agents: Vec::new() };
         for host in 0..hosts {
             let agent = all.agent(host);
             all.agents.push(agent);
@@ -67,7 +78,7 @@ impl Hosts {
     fn agent(&self, host: u32) -> Guarded {
         let sockets = self.scratch.path().join(format!("host{host}"));
         let _ = fs::create_dir(&sockets);
-        let child = rig::bound(&rig::programs().1)
+        let child = rig::bound(&self.program)
             .args(["--service-process", &host.to_string(), "--members", &self.residents.to_string()])
             .args(["--deadline-ms", "60000", "--here", &format!("bf{host}"), "--config"])
             .args([self.scratch.path().join("job.cfg").as_os_str(), "--secret-file".as_ref()])

@@ -10,7 +10,7 @@ use umbra_core::tree::Shape;
 use umbra_tests::bench::{Report, Row, cores, pin};
 
 use crate::engine::{BOUND, OF_BOUND};
-use crate::mpi::Program;
+use crate::mpi::Peers;
 use crate::{LOWER, SUM, call, median, sum};
 
 /// Microseconds that the gate allows for 64 members.
@@ -89,7 +89,7 @@ fn call_it(station: &Station, ids: u16) -> Vec<f64> {
     (0..ROUNDS).map(|_| median((0..CALLS).map(|_| once()).collect())).collect()
 }
 
-pub(crate) fn rows(report: &mut Report, mpi: Option<&Program>) {
+pub(crate) fn rows(report: &mut Report, peers: &Peers) {
     for ids in [8, 16, 32, 64] {
         let case = format!("agent {ids} ids 8 B");
         if report.wants(&case) {
@@ -101,16 +101,11 @@ pub(crate) fn rows(report: &mut Report, mpi: Option<&Program>) {
             report.row(Row::new(&case, ours, bound, "gate G3: the least engine", "us", LOWER)).bar(OF_BOUND);
         }
     }
-    let case = "agent 64 ids 8 B, MPI";
-    if let Some(mpi) = mpi.filter(|_| report.wants(case)) {
-        let rounds: Vec<_> = (0..BESIDE).filter_map(|_| Some((median(measure(64)), mpi.measure(64, 8)?.p50))).collect();
-        if rounds.is_empty() {
-            report.note("Open MPI does not run here: no row beside it");
-            return;
+    let mut beside = peers.beside(report, "agent 64 ids 8 B");
+    for _ in 0..BESIDE {
+        if !beside.is_empty() {
+            beside.round(report, (64, 8), median(measure(64)), |theirs| theirs.p50);
         }
-        let of = |figure: fn(&(f64, f64)) -> f64| median(rounds.iter().map(figure).collect());
-        let name = "Open MPI bcast and reduce, functions in 64 processes";
-        let row = Row::new(case, of(|round| round.0), of(|round| round.1), name, "us", LOWER);
-        report.row(Row { ratio: of(|round| round.1 / round.0), ..row }).bar(TIMES);
     }
+    beside.rows(report, ", functions in 64 processes", ("G2", TIMES));
 }

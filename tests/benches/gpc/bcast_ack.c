@@ -1,4 +1,5 @@
-// A broadcast down and a reduction of eight bytes up, timed where they start: bcast_ack BYTES CALLS.
+// A broadcast down and a reduction of eight bytes up, timed where they start: bcast_ack BYTES CALLS SECONDS.
+// Ends after so many seconds if the calls take longer; the first byte of a broadcast says that it is the last one.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,27 +9,41 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-int main(int argc, char **argv) {
-    int rank, size;
-    MPI_Init(&argc, &argv);
+// Makes so many calls, at least one, and no more after this time; how many there were.
+static int make(char *data, int bytes, int calls, double until, double *took) {
+    int rank, size, made = 0, last = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    int bytes = argc > 1 ? atoi(argv[1]) : 8, calls = argc > 2 ? atoi(argv[2]) : 1000, warm = calls / 10 + 10;
-    char *data = calloc(1, bytes > 0 ? bytes : 1);
-    double *took = calloc(calls > 0 ? calls : 1, sizeof *took), total = 0;
-    MPI_Barrier(MPI_COMM_WORLD);
-    for (int call = -warm; call < calls; call++) {
+    while (!last) {
         long one = 1, all = 0;
         double start = MPI_Wtime();
+        if (rank == 0) data[0] = made + 1 >= calls || start >= until;
         MPI_Bcast(data, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+        last = data[0];
         MPI_Reduce(&one, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
-        double end = MPI_Wtime();
+        took[made++] = (MPI_Wtime() - start) * 1e6;
         if (rank == 0 && all != size) MPI_Abort(MPI_COMM_WORLD, 3);
-        if (call >= 0) total += took[call] = (end - start) * 1e6;
     }
-    if (rank == 0 && calls > 0) {
-        qsort(took, calls, sizeof *took, ascending);
-        printf("%.3f %.3f\n", took[calls / 2], total / calls);
+    return made;
+}
+
+int main(int argc, char **argv) {
+    int rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    int bytes = argc > 1 ? atoi(argv[1]) : 8, calls = argc > 2 ? atoi(argv[2]) : 1000;
+    double seconds = argc > 3 ? atof(argv[3]) : 10;
+    if (bytes < 1) bytes = 1;
+    if (calls < 1) calls = 1;
+    char *data = calloc(1, bytes);
+    double *took = calloc(calls + 10, sizeof *took), total = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    make(data, bytes, calls / 10 + 10, MPI_Wtime() + seconds / 10, took);
+    int made = make(data, bytes, calls, MPI_Wtime() + seconds, took);
+    if (rank == 0) {
+        for (int call = 0; call < made; call++) total += took[call];
+        qsort(took, made, sizeof *took, ascending);
+        printf("%.3f %.3f\n", took[made / 2], total / made);
     }
     free(data);
     free(took);

@@ -5,11 +5,11 @@ use std::time::Instant;
 use umbra::call::Local;
 use umbra_core::chain::{Call, Caps, Node, Phase, Plan, Tag, Verdict, Work};
 use umbra_core::tree::Shape as Tree;
-use umbra_tests::bench::{Report, Row};
+use umbra_tests::bench::Report;
 
-use crate::mpi::Program;
+use crate::mpi::Peers;
 use crate::procs::{Members, PATIENCE};
-use crate::{LOWER, call, median};
+use crate::{call, median};
 
 /// The function: everybody sums a word of each page, and the callback adds.
 pub(crate) const PAGES: &str = "pages";
@@ -66,25 +66,21 @@ fn once(members: &mut Members, bytes: &mut [u8], round: u64) -> f64 {
     took
 }
 
-pub(crate) fn rows(report: &mut Report, mpi: Option<&Program>) {
+pub(crate) fn rows(report: &mut Report, peers: &Peers) {
     let mut bytes = vec![0; BYTES];
     for count in [8, 16, 32, 64] {
-        let case = format!("bulk {count} ids 1 MiB, MPI");
-        let Some(mpi) = mpi.filter(|_| report.wants(&case)) else { continue };
+        let mut beside = peers.beside(report, &format!("bulk {count} ids 1 MiB"));
         let calls = 4000 / u64::from(count);
-        let round = |bytes: &mut Vec<u8>| {
-            let mut members = Members::start(count);
-            let ours = median((1..=calls).map(|round| once(&mut members, bytes, round)).collect());
-            drop(members);
-            Some((ours, mpi.measure(count, BYTES)?.p50))
-        };
-        let rounds: Vec<(f64, f64)> = (0..ROUNDS).filter_map(|_| round(&mut bytes)).collect();
-        if rounds.is_empty() {
-            report.note("Open MPI does not run here: no rows beside it");
-            return;
+        for _ in 0..ROUNDS {
+            if beside.is_empty() {
+                break;
+            }
+            let ours = {
+                let mut members = Members::start(count);
+                median((1..=calls).map(|round| once(&mut members, &mut bytes, round)).collect())
+            };
+            beside.round(report, (count, BYTES), ours, |theirs| theirs.p50);
         }
-        let of = |figure: fn(&(f64, f64)) -> f64| median(rounds.iter().map(figure).collect());
-        let row = Row::new(&case, of(|r| r.0), of(|r| r.1), "gate G5: Open MPI bcast and reduce", "us", LOWER);
-        report.row(Row { ratio: of(|r| r.1 / r.0), ..row }).bar(TIMES);
+        beside.rows(report, "", ("G5", TIMES));
     }
 }

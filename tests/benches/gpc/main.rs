@@ -8,14 +8,15 @@
 //! * `agent`: another thread houses all members; the caller reaches it by a message through shared memory.
 //! * `procs`: one process a member; `loaded` beside a process that computes.
 //! * `bulk`: one process a member, and a mebibyte that all of them read.
-//! * `death`: one process a member, of which one is killed while others wait for it.
+//! * `death`: one process a member, of which one is killed while others wait for it; also behind an agent.
 //!
-//! And counts: wakes of ranks behind an agent, memory and allocations, calls that cross, bytes of messages.
+//! And counts: wakes of ranks behind an agent, memory and allocations, failures told as they happened, calls that cross,
+//! bytes of messages.
 //!
 //! A row whose peer is a `gate` has the gate's own figure beside ours. Processes have the least beside them, too: as
-//! many that wait for a word in shared memory and answer with another, without trees, messages or calls. If
-//! `mpicc.openmpi` is there, Open MPI broadcasts and reduces eight bytes in as many processes. Sides run in turns; a
-//! figure is the median of the rounds, a ratio that of the rounds' ratios.
+//! many that wait for a word in shared memory and answer with another, without trees, messages or calls. Open MPI and,
+//! for reference, MPICH broadcast and reduce eight bytes in as many processes, where their compilers are. Sides run in
+//! turns; a figure is the median of the rounds, a ratio that of the rounds' ratios.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::expect_used, reason = "a bench that cannot be set up ends")]
@@ -27,6 +28,7 @@ mod death;
 mod engine;
 mod floor;
 mod mpi;
+mod origins;
 mod procs;
 mod simulated;
 
@@ -85,11 +87,12 @@ fn main() {
     let mut report = Report::from_args();
     engine::rows(&mut report);
     counts::rows(&mut report);
-    let mpi = mpi::Program::find(&report);
+    origins::rows(&mut report);
+    let peers = mpi::Peers::find(&report);
     simulated::rows(&mut report);
-    agent::rows(&mut report, mpi.as_ref());
-    procs::rows(&mut report, mpi.as_ref());
-    bulk::rows(&mut report, mpi.as_ref());
+    agent::rows(&mut report, &peers);
+    procs::rows(&mut report, &peers);
+    bulk::rows(&mut report, &peers);
     death::rows(&mut report);
     report.finish();
 }

@@ -4,13 +4,13 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use umbra::call::{Capacities, Member, Shape, Station};
-use umbra_core::chain::{Call, Config, Node, Plan, Work};
+use umbra::call::{Capacities, Member, Shape, Station, built_in};
+use umbra_core::chain::{Call, Config, Node, Plan, Verdict, Work};
 use umbra_core::tree::Shape as Tree;
 use umbra_tests::bench::{Report, Row, cores};
 
 use crate::floor::{self, Floor};
-use crate::mpi::Program;
+use crate::mpi::Peers;
 use crate::{LOWER, SUM, bulk, call, death, median, sum};
 
 const ROUNDS: usize = 5;
@@ -21,7 +21,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 const SERVED: Duration = Duration::from_secs(300);
 
 fn member(station: &Station, node: Node) -> Member {
-    let capacities = Capacities::new(u32::from(station.shape().members));
+    let capacities = Capacities::new(station.shape().all);
     let settings = |config: Config| Config { classes: 0, ..config };
     let mut member = Member::join_with(station, node, capacities, settings).expect("a free seat");
     let work = move |work: &mut Work<'_>| match death::never(node) {
@@ -30,6 +30,8 @@ fn member(station: &Station, node: Node) -> Member {
     };
     member.register(SUM, work).expect("the first function");
     member.register_local(bulk::PAGES, bulk::pages).expect("the second function");
+    // What agents have as well, whose other members wait for this one.
+    member.register(built_in::BARRIER, |_| Verdict::Pending).expect("the third function");
     member
 }
 
@@ -49,8 +51,16 @@ pub(crate) fn be_busy() {
     }
 }
 
-/// Processes that are killed and reaped.
-struct Children(Vec<Child>);
+/// Processes that are killed and reaped: those of members, from the second one on.
+pub(crate) struct Children(Vec<Child>);
+
+impl Children {
+    /// Kills the process of a member; not of the first.
+    pub(crate) fn kill(&mut self, node: Node) {
+        let child = node.index().checked_sub(1).and_then(|at| self.0.get_mut(at));
+        child.expect("a process of ours").kill().expect("it lives");
+    }
+}
 
 impl Drop for Children {
     fn drop(&mut self) {
@@ -71,7 +81,7 @@ pub(crate) struct Members {
     pub(crate) first: Member,
     pub(crate) all: Vec<Node>,
     tree: Tree,
-    children: Children,
+    pub(crate) children: Children,
 }
 
 impl Members {
@@ -99,12 +109,6 @@ impl Members {
         members
     }
 
-    /// Kills the process of a member; not of the first.
-    pub(crate) fn kill(&mut self, node: Node) {
-        let child = node.index().checked_sub(1).and_then(|at| self.children.0.get_mut(at));
-        child.expect("a process of ours").kill().expect("it lives");
-    }
-
     /// Microseconds of one call.
     fn call(&mut self) -> f64 {
         let start = Instant::now();
@@ -123,11 +127,11 @@ fn figures(calls: usize, mut call: impl FnMut() -> f64) -> (f64, f64) {
     (median(times), mean)
 }
 
-fn quiet(report: &mut Report, members: u16, mpi: Option<&Program>) -> f64 {
+fn quiet(report: &mut Report, members: u16, peers: &Peers) -> f64 {
     let case = format!("procs {members} ids 8 B");
     let calls = (20_000 / usize::from(members)).max(200);
     let (mut ours, mut floors, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut theirs, mut beside) = (Vec::new(), Vec::new());
+    let mut beside = peers.beside(report, &case);
     let mut trees = Vec::new();
     for _ in 0..ROUNDS {
         let (p50, _) = {
@@ -142,10 +146,7 @@ fn quiet(report: &mut Report, members: u16, mpi: Option<&Program>) -> f64 {
         ours.push(p50);
         floors.push(floor);
         ratios.push(floor / p50);
-        if let Some(figures) = mpi.and_then(|mpi| mpi.measure(members, 8)) {
-            theirs.push(figures.p50);
-            beside.push(figures.p50 / p50);
-        }
+        beside.round(report, (members, 8), p50, |theirs| theirs.p50);
     }
     report.note(format!("{case}: the trees that were the fastest: {trees:?}"));
     let ours = median(ours);
@@ -155,47 +156,37 @@ fn quiet(report: &mut Report, members: u16, mpi: Option<&Program>) -> f64 {
     let bound = f64::from(members) * floor::switch() / processors;
     let row = Row::new(&format!("{case} bound"), ours, bound, "gate G3: everybody runs once", "us", LOWER);
     report.row(row).bar(1.0 / 4.0);
-    if !theirs.is_empty() {
-        let row = Row::new(&format!("{case}, MPI"), ours, median(theirs), "Open MPI bcast and reduce", "us", LOWER);
-        // At most 0.7 of the best peer's time.
-        report.row(Row { ratio: median(beside), ..row }).bar(1.0 / 0.7);
-    }
+    // At most 0.7 of the best peer's time.
+    beside.rows(report, "", ("G4", 1.0 / 0.7));
     ours
 }
 
 /// The mean beside a process that computes on every processor but one.
-fn loaded(report: &mut Report, members: u16, quiet: f64, mpi: Option<&Program>) {
+fn loaded(report: &mut Report, members: u16, quiet: f64, peers: &Peers) {
     let _busy = Children(vec![spawn(&["busy"], Stdio::null())]);
     let calls = (5000 / usize::from(members)).max(100);
-    let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let case = format!("procs {members} ids 8 B loaded");
+    let (mut ours, mut beside) = (Vec::new(), peers.beside(report, &case));
     for _ in 0..ROUNDS {
         let (_, mean) = {
             let mut members = Members::calibrated(members);
             figures(calls, || members.call())
         };
         ours.push(mean);
-        if let Some(figures) = mpi.and_then(|mpi| mpi.measure(members, 8)) {
-            theirs.push(figures.mean);
-            ratios.push(figures.mean / mean);
-        }
+        beside.round(report, (members, 8), mean, |theirs| theirs.mean);
     }
     let ours = median(ours);
-    if !theirs.is_empty() {
-        let case = format!("procs {members} ids 8 B loaded, MPI");
-        let row = Row::new(&case, ours, median(theirs), "Open MPI bcast and reduce, mean", "us", LOWER);
-        report.row(Row { ratio: median(ratios), ..row }).bar(1.0);
-    }
+    beside.rows(report, ", mean", ("G4", 1.0));
     if members == 64 {
-        let case = format!("procs {members} ids 8 B loaded");
         report.row(Row::new(&case, ours, 10.0 * quiet, "gate G12: ten times the quiet p50", "us", LOWER)).bar(1.0);
     }
 }
 
-pub(crate) fn rows(report: &mut Report, mpi: Option<&Program>) {
+pub(crate) fn rows(report: &mut Report, peers: &Peers) {
     for members in [8, 16, 32, 64] {
         if report.wants(&format!("procs {members} ids 8 B")) {
-            let quiet = quiet(report, members, mpi);
-            loaded(report, members, quiet, mpi);
+            let quiet = quiet(report, members, peers);
+            loaded(report, members, quiet, peers);
         }
     }
 }

@@ -14,7 +14,10 @@ use crate::workspace::Workspace;
 const VERBS: &str = "verbs";
 /// The bench whose peer is a program over MPI.
 const BOUNDARY: &str = "boundary";
+/// The bench whose peers are a program over each MPI.
 const CALLS: &str = "gpc";
+/// The program of agents, one of which it has outlive a rank, and the variable that names it there.
+const AGENT: (&str, &str) = ("umbra-agent", "UMBRA_BENCH_AGENT");
 /// The example of `host/mpi` that measures ours over MPI for it, and the variable that names it there.
 const OVER_MPI: (&str, &str) = ("mostly_empty", "UMBRA_MOSTLY_EMPTY");
 /// What stands before and behind its rows, among what the guest's console shows.
@@ -43,8 +46,15 @@ pub(crate) fn run(workspace: &Workspace, name: &Option<String>, options: &[Strin
         }
         if bench == CALLS {
             let log = Log::create(&workspace.folder("xtask-logs")?.join("bench-gpc.log"), false)?;
-            if let Err(reason) = install::system_packages(install::Mpi::OPEN.packages, &log) {
-                eprintln!("bench {CALLS}: without MPI: {reason}");
+            let build = Run::cargo().words("build --release --package umbra-dpu --bin").arg(AGENT.0);
+            match build.succeed(&log) {
+                Ok(()) => _ = command.env(AGENT.1, workspace.target.join("release").join(AGENT.0)),
+                Err(failure) => eprintln!("bench {CALLS}: without agents: {failure}"),
+            }
+            for mpi in [install::Mpi::OPEN, install::Mpi::MPICH] {
+                if let Err(reason) = install::system_packages(mpi.packages, &log) {
+                    eprintln!("bench {CALLS}: without {}: {reason}", mpi.name);
+                }
             }
         }
         good &= command.stdin(Stdio::null()).status()?.success();
