@@ -1,4 +1,4 @@
-//! Offered data and deaths over the borders of meeting places (H and I, between hosts).
+//! Offered data and deaths over borders of meeting places (H, I between hosts).
 //!
 //! The places are in one process, and every frame is carried by hand.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]

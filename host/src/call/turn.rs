@@ -12,7 +12,8 @@ use crate::sys::clock::now;
 
 /// How often a member looks who has died while no call is under way: then nobody waits for the news.
 const IDLE_LOOK: Lapse = Lapse::from_millis(100);
-/// How often whoever puts messages out to other places looks: with the way there, the news is to take no longer than [`LOOK`].
+/// How often whoever puts messages out to other places looks: the news, with its way there, is to take no longer than
+/// [`LOOK`].
 const TOLD_LOOK: Lapse = Lapse::from_millis(5);
 /// Messages taken before something else is done.
 const BATCH: usize = 64;
