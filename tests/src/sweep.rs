@@ -1,5 +1,6 @@
 //! Groups through a stencil cache: one thread, loads that take no time.
 
+use umbra::stencil::optimum::Fewest;
 use umbra::stencil::{Groups, Plan, Vectors};
 use umbra_core::stencil::{Action, ByNumber, Future, Grid, Input, Order, Stencil};
 
@@ -54,6 +55,23 @@ pub fn loads<F: Future>(stencil: &mut Stencil<Vectors, ByNumber, F>, groups: &Gr
         assert!(done > before, "group {done} is not ready");
     }
     stencil.statistics().loads
+}
+
+/// The fewest loads for all groups of a grid, row by row, without a list of the groups.
+///
+/// # Panics
+/// If a group needs more slots, or without memory to find them.
+#[must_use]
+pub fn fewest(grid: &Grid, slots: u32) -> u64 {
+    let points = grid.len() as usize;
+    let mut fewest = Fewest::new(slots as usize, points, points).unwrap_or_else(|error| panic!("{error}"));
+    let mut group = Vec::with_capacity(grid.largest_group());
+    for point in 0..u64::from(grid.len()) {
+        group.clear();
+        group.extend(grid.group(point));
+        fewest.serve(&group).unwrap_or_else(|error| panic!("{error}"));
+    }
+    fewest.loads()
 }
 
 /// All groups of a grid, row by row.

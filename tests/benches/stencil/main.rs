@@ -86,9 +86,7 @@ fn plane(report: &mut Report) {
 fn space(report: &mut Report) {
     let case = "loads 3D 6x640x640, radius 1, 640,000 slots, rows";
     let Some(grid) = Grid::new([6, 640, 640], 1, Shape::Box).filter(|_| report.wants(case)) else { return };
-    // 2·640² + 2·640 + 3 slots would do; each that is missing costs a load for each further plane, which is what the
-    // exact computation finds too (it takes gigabytes here).
-    let fewest = f64::from(6 * 640 * 640 + (820_483 - SLOTS) * 5);
+    let fewest = sweep::fewest(&grid, SLOTS) as f64;
     let plan = Plan::one(2 * u64::from(grid.len()));
     let inputs = vec![Input::UNBOUNDED; grid.len() as usize];
     let mut stencil = cache(SLOTS, grid.largest_group(), inputs, grid, plan);
