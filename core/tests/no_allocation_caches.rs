@@ -71,7 +71,7 @@ fn s75_slot_caches_make_no_allocation() {
     run(Lru::new());
     run(Clock::new());
     run(Sieve::new());
-    run(S3Fifo::new(vec![0; 500]));
+    run(S3Fifo::new());
     run(NextUse::new(vec![0; 64], 1000));
 }
 

@@ -100,7 +100,7 @@ impl Plan {
             1 => self.with_policy(index, Lru::new()),
             2 => self.with_policy(index, Fifo::new()),
             3 => self.with_policy(index, Sieve::new()),
-            4 => self.with_policy(index, S3Fifo::new(zeros::<u64>(S3Fifo::words_for(self.slots))?)),
+            4 => self.with_policy(index, S3Fifo::new()),
             other => Err(Failure::new(Code::Invalid, format!("{other} is no policy: they are numbered 0 to 4"))),
         }
     }

@@ -246,7 +246,7 @@ mod tests {
             let mut word = idle;
             let mut references = 0;
             while references < 10_000
-                && let Some(more) = cut.joined::<S3Fifo<[u64; 0]>>(word)
+                && let Some(more) = cut.joined::<S3Fifo>(word)
             {
                 assert_eq!(more.1, references + 1);
                 (word, references) = more;

@@ -49,7 +49,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
 
     /// Forgets everything but the statistics.
     pub(crate) fn clear(&mut self) {
-        self.policy.clear(self.count);
+        self.policy.clear(&mut self.slots.as_mut()[..self.count as usize]);
         (self.empty, self.fresh, self.assigned, self.idle) = (NIL, 0, 0, 0);
     }
 
@@ -119,7 +119,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
     /// judges.
     #[inline]
     pub(crate) fn take(&mut self, data: u64, watch: &mut impl Watch) -> Option<(u32, Option<u64>)> {
-        self.policy.will_enter(data);
+        self.policy.will_enter(self.slots.as_ref(), data);
         if let Some(slot) = self.take_empty(data) {
             return Some((slot, None));
         }
@@ -139,7 +139,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
         } else {
             return None;
         };
-        slots[slot as usize] = Slot::assigned(data);
+        renew::<P>(&mut slots[slot as usize], Slot::assigned(data));
         self.assigned += 1;
         Some(slot)
     }
@@ -152,7 +152,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
         }
         let slots = self.slots.as_mut();
         let slot = self.policy.victim(slots, watch)?;
-        let evicted = core::mem::replace(&mut slots[slot as usize], Slot::assigned(data)).data;
+        let evicted = renew::<P>(&mut slots[slot as usize], Slot::assigned(data)).data;
         self.idle -= 1;
         self.statistics.evictions += 1;
         Some((slot, evicted))
@@ -260,7 +260,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
     fn make_empty(&mut self, slot: u32) {
         let slots = self.slots.as_mut();
         self.policy.leave(slots, slot);
-        slots[slot as usize] = Slot { next: self.empty, ..Slot::EMPTY };
+        renew::<P>(&mut slots[slot as usize], Slot { next: self.empty, ..Slot::EMPTY });
         self.empty = slot;
         self.assigned -= 1;
     }
@@ -287,6 +287,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
             self.policy.idle(slots, slot, next);
         }
     }
+}
+
+/// A new record for a slot; gives the one before.
+#[inline(always)]
+fn renew<P: Policy>(record: &mut Slot, new: Slot) -> Slot {
+    let noted = if P::NOTES_STAY { record.noted } else { new.noted };
+    core::mem::replace(record, Slot { noted, ..new })
 }
 
 /// Takes references to slots with content; who does it counts the hits.

@@ -18,10 +18,10 @@ pub struct Slot {
     pub(crate) data: u64,
     /// References that were taken and not given back.
     pub(crate) count: u32,
-    /// Which of a policy's lists the slot is in.
-    pub(crate) list: u16,
+    /// What a policy notes here: which of its lists the slot is in, or who left.
+    pub(crate) noted: u16,
     pub(crate) flags: u8,
-    /// What a policy counted of the uses of this content.
+    /// What a policy counted of the uses of this content, and may know of it beside that.
     pub(crate) uses: u8,
     pub(crate) prev: u32,
     /// The next one in the list of empty slots, of the policy, or of what is to be prepared.
@@ -49,7 +49,7 @@ pub(crate) const ELSEWHERE: Flag = Flag(64);
 
 impl Slot {
     /// A slot that no cache has used yet.
-    pub const EMPTY: Self = Slot { data: 0, count: 0, list: NOWHERE, flags: 0, uses: 0, prev: NIL, next: NIL };
+    pub const EMPTY: Self = Slot { data: 0, count: 0, noted: NOWHERE, flags: 0, uses: 0, prev: NIL, next: NIL };
 
     /// The record of a slot that was just given to a data id.
     #[inline]
@@ -81,7 +81,7 @@ impl Slot {
     /// Content that outlives its references, and is in this list of the policy.
     #[inline]
     pub(crate) fn stays_in_list(&self, list: u16) -> bool {
-        self.list == list && self.flags & (VALID.0 | LEAVING.0 | LINKED.0) == VALID.0 | LINKED.0
+        self.noted == list && self.flags & (VALID.0 | LEAVING.0 | LINKED.0) == VALID.0 | LINKED.0
     }
 
     /// Somebody writes to the slot.

@@ -134,13 +134,12 @@ impl Order for Sieve {
     }
 }
 
-/// Two queues and the data that left the first of them lately.
+/// Two queues, and of each two slots who left the first queue lately and has the number of these two.
 pub(crate) struct S3Fifo {
     slots: usize,
     small: Vec<(Held, u8)>,
     main: Vec<(Held, u8)>,
-    left: HashMap<u64, usize>,
-    count: usize,
+    left: HashMap<u64, Vec<u64>>,
     /// Which queue content is in that was taken out while in use.
     was_main: HashMap<Held, bool>,
 }
@@ -152,7 +151,14 @@ impl std::hash::Hash for Held {
 impl S3Fifo {
     pub(crate) fn new(slots: u32) -> Self {
         let (small, main) = (Vec::new(), Vec::new());
-        S3Fifo { slots: slots as usize, small, main, left: HashMap::new(), count: 0, was_main: HashMap::new() }
+        S3Fifo { slots: slots as usize, small, main, left: HashMap::new(), was_main: HashMap::new() }
+    }
+    /// Under which number it is known that data left, and as what.
+    fn known_as(&self, data: u64) -> (u64, u64) {
+        let mixed = (data ^ data >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let pairs = self.slots.div_ceil(2) as u128;
+        (((u128::from(mixed) * pairs) >> 64) as u64, ((mixed & 0xffff_ffff) * 0xffff) >> 32)
     }
 }
 impl Order for S3Fifo {
@@ -164,8 +170,8 @@ impl Order for S3Fifo {
         if self.small.iter().chain(&self.main).any(|&(other, _)| other == held) {
             return;
         }
-        let main = self.slots - (self.slots / 10).max(1);
-        let back = self.left.get(&held.data).is_some_and(|&at| self.count - at < main);
+        let (number, name) = self.known_as(held.data);
+        let back = self.left.get(&number).is_some_and(|left| left.contains(&name));
         let to_main = *self.was_main.entry(held).or_insert(back);
         if to_main { &mut self.main } else { &mut self.small }.push((held, 0));
     }
@@ -192,8 +198,10 @@ impl Order for S3Fifo {
                 self.main.push((held, uses - 1));
             } else {
                 if from_small {
-                    self.count += 1;
-                    self.left.insert(held.data, self.count);
+                    let (number, name) = self.known_as(held.data);
+                    let left = self.left.entry(number).or_default();
+                    left.insert(0, name);
+                    left.truncate((self.slots - 2 * number as usize).min(2));
                 }
                 self.was_main.remove(&held);
                 return Some(held);

@@ -84,15 +84,8 @@ pub(crate) fn bytes(report: &mut Report) {
     drop(peer);
     let record = size_of::<Slot>() as f64;
     let (ids, lines) = (4.0, (Line::for_ids(SLOTS as usize) * size_of::<Line>()) as f64 / slots);
-    // Other orders lie in the records; this one also knows whom it has turned out lately.
-    let ghosts = (S3Fifo::words_for(SLOTS) * size_of::<u64>()) as f64 / slots;
-    let forms = [
-        ("dense", ids, 28.0),
-        ("sparse", lines, 45.0),
-        ("dense, S3-FIFO", ids + ghosts, 28.0),
-        ("sparse, S3-FIFO", lines + ghosts, 45.0),
-    ];
-    for (form, index, goal) in forms {
+    // Every order lies in the records.
+    for (form, index, goal) in [("dense", ids, 28.0), ("sparse", lines, 45.0)] {
         let case = format!("bytes a slot, {form}");
         let row = |peer, name| Row::new(&case, record + index, peer, name, "B", Direction::LowerIsBetter);
         report.row(row(theirs, peers::Hashlink::NAME)).bar(1.0);
@@ -256,7 +249,7 @@ pub(crate) fn zipf(report: &mut Report) {
         ];
         let policies = [
             ("SIEVE", ours(&asked, Sieve::new())),
-            ("S3-FIFO", ours(&asked, S3Fifo::new(table(0, S3Fifo::words_for(SLOTS))))),
+            ("S3-FIFO", ours(&asked, S3Fifo::new())),
             ("CLOCK", ours(&asked, Clock::new())),
             ("LRU", ours(&asked, Lru::new())),
         ];

@@ -46,7 +46,7 @@ impl Clock {
 impl Policy for Clock {
     const USES: Option<u32> = Some(1);
 
-    fn clear(&mut self, _: u32) {
+    fn clear(&mut self, _: &mut [Slot]) {
         self.hand = NIL;
     }
 

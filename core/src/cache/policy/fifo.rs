@@ -25,7 +25,7 @@ impl Default for Fifo {
 impl Policy for Fifo {
     const USES: Option<u32> = Some(0);
 
-    fn clear(&mut self, _: u32) {
+    fn clear(&mut self, _: &mut [Slot]) {
         self.order = List::EMPTY;
     }
 

@@ -64,7 +64,7 @@ impl Default for Lru {
 impl Policy for Lru {
     const USES: Option<u32> = Some(0);
 
-    fn clear(&mut self, _: u32) {
+    fn clear(&mut self, _: &mut [Slot]) {
         *self = Self::new();
     }
 

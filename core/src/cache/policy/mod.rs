@@ -41,8 +41,11 @@ pub enum Next {
 
 /// An order of eviction; the types of this module are all there are.
 pub trait Policy: sealed::Sealed {
-    /// Forgets all order, for this many slots.
-    fn clear(&mut self, slots: u32);
+    /// Forgets all order, for these slots, none of which is used any more.
+    fn clear(&mut self, slots: &mut [Slot]);
+
+    /// Whether what this policy notes in a record stays there when the slot gets other content.
+    const NOTES_STAY: bool = false;
 
     /// Up to how many uses of content that is in the order already this policy counts, if it does no more with them. Then
     /// further uses need not be told to [`Policy::hit`], and none earlier than when the search comes by; and that the last
@@ -65,7 +68,7 @@ pub trait Policy: sealed::Sealed {
 
     /// Has fetched what [`Policy::idle`] will need of new content.
     #[inline]
-    fn will_enter(&self, _data: u64) {}
+    fn will_enter(&self, _slots: &[Slot], _data: u64) {}
 
     /// Takes the idle slot out of the order whose content is given up first. The watch is told each record that the
     /// search comes by, before it is judged.
@@ -93,7 +96,7 @@ mod sealed {
     impl Sealed for super::Lru {}
     impl Sealed for super::Clock {}
     impl Sealed for super::Sieve {}
-    impl<G> Sealed for super::S3Fifo<G> {}
+    impl Sealed for super::S3Fifo {}
     impl<H> Sealed for super::NextUse<H> {}
     impl Sealed for super::Never {}
 }
@@ -103,7 +106,7 @@ mod sealed {
 pub struct Never;
 
 impl Policy for Never {
-    fn clear(&mut self, _: u32) {}
+    fn clear(&mut self, _: &mut [Slot]) {}
     fn hit(_: &mut Slot) {}
     fn idle(&mut self, _: &mut [Slot], _: u32, _: Next) {}
     fn leave(&mut self, _: &mut [Slot], _: u32) {}

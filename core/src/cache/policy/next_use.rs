@@ -46,7 +46,7 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> NextUse<H> {
         {
             policy.shift += 1;
         }
-        policy.clear(0);
+        policy.clear(&mut []);
         policy
     }
 
@@ -108,7 +108,7 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> NextUse<H> {
             }
             self.unlink(slots, slot);
         }
-        slots[slot as usize].list = NOWHERE;
+        slots[slot as usize].noted = NOWHERE;
         self.unknown.push(slots, slot);
     }
 
@@ -118,7 +118,7 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> NextUse<H> {
         let head = core::mem::replace(&mut self.heads.as_mut()[at], slot);
         let this = &mut slots[slot as usize];
         this.set(LINKED);
-        (this.list, this.prev, this.next) = (bucket, NIL, head);
+        (this.noted, this.prev, this.next) = (bucket, NIL, head);
         if let Some(second) = slots.get_mut(head as usize) {
             second.prev = slot;
         } else {
@@ -130,7 +130,7 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> NextUse<H> {
     #[inline(always)]
     fn unlink(&mut self, slots: &mut [Slot], slot: u32) {
         let this = &mut slots[slot as usize];
-        let (prev, next, list) = (this.prev, this.next, this.list);
+        let (prev, next, list) = (this.prev, this.next, this.noted);
         if list == NOWHERE {
             return self.unlink_unknown(slots, slot);
         }
@@ -164,7 +164,7 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> NextUse<H> {
 }
 
 impl<H: AsRef<[u32]> + AsMut<[u32]>> Policy for NextUse<H> {
-    fn clear(&mut self, _: u32) {
+    fn clear(&mut self, _: &mut [Slot]) {
         self.heads.as_mut().fill(NIL);
         (self.words, self.summary, self.unknown, self.now) = ([0; WORDS], 0, List::EMPTY, 0);
     }
@@ -177,7 +177,7 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> Policy for NextUse<H> {
     fn idle(&mut self, slots: &mut [Slot], slot: u32, next: Next) {
         let Some(bucket) = self.bucket(next) else { return self.place_unknown(slots, slot) };
         let this = &slots[slot as usize];
-        let (linked, list) = (this.is(LINKED), this.list);
+        let (linked, list) = (this.is(LINKED), this.noted);
         if linked {
             if list == bucket {
                 return;

@@ -3,49 +3,40 @@
 //! New content begins in the small one.
 
 use super::{Next, Policy, Watch};
-use crate::cache::slot::{LINKED, List, NOWHERE, Slot};
+use crate::cache::slot::{LINKED, List, Slot};
 use crate::fetch::fetch_to_read;
 
 /// New content waits in a small queue, a tenth of the slots, and moves to the main one if it was used
 /// meanwhile; from there it leaves when its uses are counted down. Content that comes back soon after it left
-/// the small queue goes to the main one at once: that is what the lent words are for, [one a slot](S3Fifo::words_for) or
-/// a few, in fours. With fewer than four nothing is known to come back. (The paper asks for two uses of what is new, which finds less under
+/// the small queue goes to the main one at once. (The paper asks for two uses of what is new, which finds less under
 /// moderate skew.)
 ///
-/// Ids of what left are kept as 32 bits of hash and the time, in one of the four places of a line that the hash names: the
-/// oldest of five ids that meet there is forgotten, which costs a hit now and then and never an error.
+/// Who left is written down in the records of the slots, whoever has them, so no further memory is lent: 16 bits of a hash,
+/// in the first of two records side by side, which another part of the hash names. What was in the first one moves to the
+/// second; what was there is forgotten. So as many ids are known as there are slots, and each until two others meet it, or
+/// with an odd number of slots, one in the last record. An id that is forgotten early, or taken for another one, costs a
+/// hit now and then and never an error.
 ///
 /// Source: Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023.
-#[derive(Clone, Debug)]
-pub struct S3Fifo<G> {
+#[derive(Clone, Copy, Debug)]
+pub struct S3Fifo {
     queues: [List; 2],
     small_at_most: u32,
     slots: u32,
-    ghosts: G,
-    /// Contents that left the small queue.
-    left: u32,
 }
 
-const SMALL: u16 = 0;
-const MAIN: u16 = 1;
-/// Places in which an id may be.
-const WAYS: usize = 4;
-/// Uses that are told apart.
+/// Uses that are told apart, in the lowest bits of what a record counts; the others name the queue, or none for new content.
 const MOST_USES: u8 = 3;
+const SMALL: u8 = 4;
+const MAIN: u8 = 8;
+/// No mark of an id.
+const NOBODY: u16 = 0;
 
-impl S3Fifo<()> {
-    /// How many words to lend it for so many slots: one a slot, in fours.
+impl S3Fifo {
+    /// Without any order yet.
     #[must_use]
-    pub const fn words_for(slots: u32) -> usize {
-        (slots as usize).div_ceil(WAYS).saturating_mul(WAYS)
-    }
-}
-
-impl<G: AsRef<[u64]> + AsMut<[u64]>> S3Fifo<G> {
-    /// Without any order yet; the lent words may hold anything. [`S3Fifo::words_for`] tells how many.
-    #[must_use]
-    pub fn new(ghosts: G) -> Self {
-        S3Fifo { queues: [List::EMPTY; 2], small_at_most: 1, slots: 0, ghosts, left: 0 }
+    pub const fn new() -> Self {
+        S3Fifo { queues: [List::EMPTY; 2], small_at_most: 1, slots: 0 }
     }
 
     fn hash(data: u64) -> u64 {
@@ -53,66 +44,72 @@ impl<G: AsRef<[u64]> + AsMut<[u64]>> S3Fifo<G> {
         (mixed ^ (mixed >> 29)).wrapping_mul(0xd6e8_feb8_6659_fd93)
     }
 
-    /// The mark of an id, and where the places begin in which it may be.
-    fn ghost(&self, data: u64) -> (u32, usize) {
+    /// The mark of an id, and the first of the two records where it may stand.
+    fn mark(&self, data: u64) -> (u16, usize) {
         let hash = Self::hash(data);
-        let lines = self.ghosts.as_ref().len() / WAYS;
-        let at = (u128::from(hash) * lines as u128) >> 64;
-        // Another part of the hash than the one that chose the place.
-        (hash as u32, at as usize * WAYS)
+        let pair = (u128::from(hash) * u128::from(self.slots.div_ceil(2))) >> 64;
+        // Another part of the hash than the one that chose the pair.
+        let mark = (u64::from(hash as u32) * u64::from(u16::MAX)) >> 32;
+        (mark as u16 + 1, pair as usize * 2)
     }
 
-    // Here and below all places are looked at without a branch: which of them it is nobody can guess.
-    fn remember_ghost(&mut self, data: u64) {
-        self.left = self.left.wrapping_add(1);
-        let (left, (tag, at)) = (self.left, self.ghost(data));
-        let Some(places) = self.ghosts.as_mut().get_mut(at..).and_then(<[u64]>::first_chunk_mut::<WAYS>) else {
-            return;
-        };
-        // What is known of the same id already is replaced first, else what left first.
-        let key = |way: usize| {
-            let (known, age) = ((places[way] >> 32) as u32 == tag, left.wrapping_sub(places[way] as u32));
-            u64::from(known) << 40 | u64::from(age) << 2 | way as u64
-        };
-        let oldest = key(0).max(key(1)).max(key(2).max(key(3))) as usize % WAYS;
-        places[oldest] = u64::from(tag) << 32 | u64::from(left);
+    /// The record after the first of a pair; the same one at the end.
+    fn second(&self, first: usize) -> usize {
+        (first + 1).min(self.slots.saturating_sub(1) as usize)
     }
 
-    fn came_back(&self, data: u64) -> bool {
-        let (tag, at) = self.ghost(data);
-        let main = self.slots - self.small_at_most.min(self.slots);
-        let places = self.ghosts.as_ref().get(at..).and_then(<[u64]>::first_chunk::<WAYS>);
-        let here = |place: u64| ((place >> 32) as u32 == tag) & (self.left.wrapping_sub(place as u32) < main);
-        places.is_some_and(|&[a, b, c, d]| here(a) | here(b) | here(c) | here(d))
+    // Who is known goes to the main queue, and is not noted when it leaves from there: so nobody stands in both places.
+    fn note_left(&self, slots: &mut [Slot], data: u64) {
+        let (mark, first) = self.mark(data);
+        slots[self.second(first)].noted = slots[first].noted;
+        slots[first].noted = mark;
     }
 
-    fn queue(&mut self, list: u16) -> &mut List {
-        &mut self.queues[usize::from(list == MAIN)]
+    fn came_back(&self, slots: &[Slot], data: u64) -> bool {
+        let (mark, first) = self.mark(data);
+        // Without a branch: which of them it is nobody can guess.
+        (slots[first].noted == mark) | (slots[self.second(first)].noted == mark)
+    }
+
+    /// Has fetched where an id may stand.
+    fn fetch_mark(&self, slots: &[Slot], data: u64) {
+        let first = self.mark(data).1;
+        for record in [first, self.second(first)] {
+            if let Some(record) = slots.get(record) {
+                fetch_to_read(&raw const record.noted);
+            }
+        }
+    }
+
+    fn queue(&mut self, queue: u8) -> &mut List {
+        &mut self.queues[usize::from(queue == MAIN)]
+    }
+}
+impl Default for S3Fifo {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
-impl<G: AsRef<[u64]> + AsMut<[u64]>> Policy for S3Fifo<G> {
+impl Policy for S3Fifo {
     const USES: Option<u32> = Some(MOST_USES as u32);
+    const NOTES_STAY: bool = true;
 
-    fn clear(&mut self, slots: u32) {
+    fn clear(&mut self, slots: &mut [Slot]) {
         self.queues = [List::EMPTY; 2];
-        self.small_at_most = (slots / 10).max(1);
-        self.slots = slots;
-        self.left = 0;
-        // A time that is never within reach of the next ones.
-        self.ghosts.as_mut().fill(u64::from(slots.wrapping_neg()));
+        self.slots = slots.len() as u32;
+        self.small_at_most = (self.slots / 10).max(1);
+        slots.iter_mut().for_each(|slot| slot.noted = NOBODY);
     }
 
     #[inline]
     fn hit(slot: &mut Slot) {
-        slot.uses = (slot.uses + 1).min(MOST_USES);
+        slot.uses += u8::from(slot.uses & MOST_USES < MOST_USES);
     }
 
     #[inline]
-    fn will_enter(&self, data: u64) {
-        if let Some(place) = self.ghosts.as_ref().get(self.ghost(data).1) {
-            fetch_to_read(place);
-        }
+    fn will_enter(&self, slots: &[Slot], data: u64) {
+        self.fetch_mark(slots, data);
     }
 
     fn idle(&mut self, slots: &mut [Slot], slot: u32, _: Next) {
@@ -121,36 +118,36 @@ impl<G: AsRef<[u64]> + AsMut<[u64]>> Policy for S3Fifo<G> {
             return;
         }
         // Content that was only taken out because it was in use returns to the queue that it was in.
-        let list = match this.list {
-            NOWHERE if self.came_back(this.data) => MAIN,
-            NOWHERE => SMALL,
-            list => list,
+        let queue = match this.uses & !MOST_USES {
+            0 if self.came_back(slots, this.data) => MAIN,
+            0 => SMALL,
+            queue => queue,
         };
-        (slots[slot as usize].list, slots[slot as usize].uses) = (list, 0);
-        self.queue(list).push(slots, slot);
+        slots[slot as usize].uses = queue;
+        self.queue(queue).push(slots, slot);
     }
 
     fn leave(&mut self, slots: &mut [Slot], slot: u32) {
         let this = &slots[slot as usize];
         if this.is(LINKED) {
-            let list = this.list;
-            self.queue(list).unlink(slots, slot);
+            let queue = this.uses & !MOST_USES;
+            self.queue(queue).unlink(slots, slot);
         }
     }
 
     fn victim(&mut self, slots: &mut [Slot], watch: &mut impl Watch) -> Option<u32> {
         loop {
             let [small, main] = &self.queues;
-            let list = if main.len == 0 || small.len > self.small_at_most { SMALL } else { MAIN };
-            if self.queue(list).len == 0 {
+            let queue = if main.len == 0 || small.len > self.small_at_most { SMALL } else { MAIN };
+            if self.queue(queue).len == 0 {
                 return None;
             }
-            let slot = self.queue(list).last;
-            self.queue(list).unlink(slots, slot);
-            if let Some(soon) = self.queue(list).fetch_oldest(slots, watch)
-                && list == SMALL
+            let slot = self.queue(queue).last;
+            self.queue(queue).unlink(slots, slot);
+            if let Some(soon) = self.queue(queue).fetch_oldest(slots, watch)
+                && queue == SMALL
             {
-                self.will_enter(soon);
+                self.fetch_mark(slots, soon);
             }
             let this = &mut slots[slot as usize];
             watch.comes_by(this);
@@ -158,16 +155,17 @@ impl<G: AsRef<[u64]> + AsMut<[u64]>> Policy for S3Fifo<G> {
                 continue;
             }
             // Each turn counts a use down, moves from small to main, or ends.
-            if list == MAIN && this.uses > 0 {
+            let used = this.uses & MOST_USES > 0;
+            if queue == MAIN && used {
                 this.uses -= 1;
                 self.queue(MAIN).push(slots, slot);
-            } else if list == SMALL && this.uses > 0 {
-                (this.list, this.uses) = (MAIN, 0);
+            } else if queue == SMALL && used {
+                this.uses = MAIN;
                 self.queue(MAIN).push(slots, slot);
             } else {
-                if list == SMALL {
+                if queue == SMALL {
                     let data = this.data;
-                    self.remember_ghost(data);
+                    self.note_left(slots, data);
                 }
                 return Some(slot);
             }

@@ -28,7 +28,7 @@ impl Default for Sieve {
 impl Policy for Sieve {
     const USES: Option<u32> = Some(1);
 
-    fn clear(&mut self, _: u32) {
+    fn clear(&mut self, _: &mut [Slot]) {
         *self = Self::new();
     }
 

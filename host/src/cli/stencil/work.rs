@@ -138,10 +138,7 @@ impl Work {
             Policy::Lru => self.drive(&to, &mut Plain::new(slots, inputs, Lru::new(), plain)?),
             Policy::Clock => self.drive(&to, &mut Plain::new(slots, inputs, Clock::new(), plain)?),
             Policy::Sieve => self.drive(&to, &mut Plain::new(slots, inputs, Sieve::new(), plain)?),
-            Policy::S3Fifo => {
-                let ghosts = memory::filled(0_u64, S3Fifo::words_for(slots))?;
-                self.drive(&to, &mut Plain::new(slots, inputs, S3Fifo::new(ghosts), plain)?)
-            }
+            Policy::S3Fifo => self.drive(&to, &mut Plain::new(slots, inputs, S3Fifo::new(), plain)?),
         }
     }
 
