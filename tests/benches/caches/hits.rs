@@ -14,6 +14,8 @@ use crate::peers::{self, Peer};
 
 /// Ids of those cases in which few are asked for.
 const HOT: u32 = 1000;
+/// Slots of the small cases: the blocks that one worker keeps for itself.
+const FEW: u32 = 625;
 /// Ids that are asked for in a row; a power of two.
 pub(crate) const ASKED: usize = 1 << 21;
 /// Skewed ids before anything is counted, those of which the hits are counted, and all of them.
@@ -27,21 +29,19 @@ pub(crate) const BATCH: usize = 27;
 pub(crate) fn table<T: Clone>(value: T, count: usize) -> Vec<T> {
     reserved(count, || value.clone()).unwrap_or_else(|error| panic!("{error}"))
 }
-fn records() -> Vec<Slot> {
-    table(Slot::EMPTY, SLOTS as usize)
-}
-fn dense() -> Dense<Vec<u32>> {
-    Dense::new(table(0, SLOTS as usize))
+fn dense(ids: u32) -> Dense<Vec<u32>> {
+    Dense::new(table(0, ids as usize))
 }
 /// A sparse index for so many ids.
 pub(crate) fn lines(ids: u32) -> Vec<Line> {
     table(Line::EMPTY, Line::for_ids(ids as usize))
 }
-fn sparse() -> Sparse<Vec<Line>> {
-    Sparse::new(lines(SLOTS), 1)
+fn sparse(ids: u32) -> Sparse<Vec<Line>> {
+    Sparse::new(lines(ids), 1)
 }
-fn cache<I: Index, P: Policy>(index: I, policy: P) -> Cache<Vec<Slot>, I, P> {
-    Cache::new(records(), index, policy, 0..SLOTS).unwrap_or_else(|error| panic!("{error}"))
+fn cache<I: Index, P: Policy>(slots: u32, index: I, policy: P) -> Cache<Vec<Slot>, I, P> {
+    let records = table(Slot::EMPTY, slots as usize);
+    Cache::new(records, index, policy, 0..slots).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// An even generator: the same ids for all.
@@ -94,18 +94,19 @@ pub(crate) fn bytes(report: &mut Report) {
 }
 
 /// Fills a cache with all ids that will be asked for.
-fn fill<I: Index, P: Policy>(mut cache: Cache<Vec<Slot>, I, P>, id: fn(u64) -> u64) -> Cache<Vec<Slot>, I, P> {
-    for data in (0..u64::from(SLOTS)).map(id) {
+fn fill<I: Index>(slots: u32, index: I, id: fn(u64) -> u64) -> Cache<Vec<Slot>, I, Clock> {
+    let mut cache = cache(slots, index, Clock::new());
+    for data in (0..u64::from(slots)).map(id) {
         let _ = (cache.alloc(data), cache.remember(data), cache.free(data));
     }
-    assert_eq!(cache.len(), Ok(SLOTS));
+    assert_eq!(cache.len(), Ok(slots));
     cache
 }
 
-fn filled<P: Peer>(id: fn(u64) -> u64) -> P {
+fn filled<P: Peer>(slots: u32, id: fn(u64) -> u64) -> P {
     // Some peers give up ids before they are full; hits are what is measured.
-    let mut peer = P::new(SLOTS + SLOTS / 4);
-    (0..u64::from(SLOTS)).map(id).for_each(|data| peer.add(data));
+    let mut peer = P::new(slots + slots / 4);
+    (0..u64::from(slots)).map(id).for_each(|data| peer.add(data));
     peer
 }
 
@@ -133,15 +134,24 @@ pub(crate) fn long_turns() -> Plan {
     Plan { rounds: 9, batch: Duration::from_millis(200), ..Plan::standard() }
 }
 
-/// Hits of ids that are equally likely: of all, and of some that stay in the processor's caches.
+/// Hits of ids that are equally likely: of all, of some that stay in the processor's caches, and in a small cache.
 pub(crate) fn uniform(report: &mut Report) {
-    uniform_ids(report, "dense", dense, |data| data, SLOTS);
-    uniform_ids(report, "sparse", sparse, scatter, SLOTS);
-    uniform_ids(report, "dense of 1000", dense, |data| data, HOT);
-    uniform_ids(report, "sparse of 1000", sparse, scatter, HOT);
+    uniform_ids(report, "dense", dense, |data| data, [SLOTS, SLOTS]);
+    uniform_ids(report, "sparse", sparse, scatter, [SLOTS, SLOTS]);
+    uniform_ids(report, "dense of 1000", dense, |data| data, [SLOTS, HOT]);
+    uniform_ids(report, "sparse of 1000", sparse, scatter, [SLOTS, HOT]);
+    uniform_ids(report, "dense, 625 slots", dense, |data| data, [FEW, FEW]);
+    uniform_ids(report, "sparse, 625 slots", sparse, scatter, [FEW, FEW]);
 }
 
-fn uniform_ids<I: Index>(report: &mut Report, form: &str, index: fn() -> I, id: fn(u64) -> u64, ids: u32) {
+/// `slots` and of how many ids in them one is asked for.
+fn uniform_ids<I: Index>(
+    report: &mut Report,
+    form: &str,
+    index: fn(u32) -> I,
+    id: fn(u64) -> u64,
+    [slots, ids]: [u32; 2],
+) {
     let forms = [format!("hit {form}"), format!("hit {form}, batch of {BATCH}")];
     if !forms.iter().any(|case| report.wants(case)) {
         return;
@@ -149,12 +159,12 @@ fn uniform_ids<I: Index>(report: &mut Report, form: &str, index: fn() -> I, id: 
     let mut random = Random(1);
     let asked: Vec<u64> = (0..ASKED).map(|_| id(random.next() % u64::from(ids))).collect();
     let plan = if ids == SLOTS { long_turns() } else { Plan::standard() };
-    let mut single = fill(cache(index(), Clock::new()), id);
+    let mut single = fill(slots, index(slots), id);
     let mut one = each(&asked, move |&[data]| {
         black_box(single.alloc(data).ok().map(|grant| grant.slot));
         black_box(single.free(data).is_ok());
     });
-    let mut batched = fill(cache(index(), Clock::new()), id);
+    let mut batched = fill(slots, index(slots), id);
     let mut grants = [Grant::NONE; BATCH];
     let mut batch = each::<BATCH>(&asked, move |ids| {
         let _ = black_box((batched.alloc_all(ids, &mut grants), batched.free_all_granted(ids, &grants)));
@@ -170,11 +180,11 @@ fn uniform_ids<I: Index>(report: &mut Report, form: &str, index: fn() -> I, id: 
         let case = format!("hit {form}, batch of {BATCH}");
         report.row(turns.row(&case, name, "ns", Direction::LowerIsBetter)).bar(1.0);
     };
-    against(report, peers::Quick::NAME, &mut hits(filled::<peers::Quick>(id), &asked));
-    against(report, peers::QuickSync::NAME, &mut hits(filled::<peers::QuickSync>(id), &asked));
-    against(report, peers::Hashlink::NAME, &mut hits(filled::<peers::Hashlink>(id), &asked));
-    against(report, peers::Lru::NAME, &mut hits(filled::<peers::Lru>(id), &asked));
-    against(report, peers::Moka::NAME, &mut hits(filled::<peers::Moka>(id), &asked));
+    against(report, peers::Quick::NAME, &mut hits(filled::<peers::Quick>(slots, id), &asked));
+    against(report, peers::QuickSync::NAME, &mut hits(filled::<peers::QuickSync>(slots, id), &asked));
+    against(report, peers::Hashlink::NAME, &mut hits(filled::<peers::Hashlink>(slots, id), &asked));
+    against(report, peers::Lru::NAME, &mut hits(filled::<peers::Lru>(slots, id), &asked));
+    against(report, peers::Moka::NAME, &mut hits(filled::<peers::Moka>(slots, id), &asked));
     let goals = [(figures[0], "", 45.0), (figures[1], ", batch of 27", 16.0)];
     for (figure, batch, goal) in goals.into_iter().filter(|_| ids == SLOTS) {
         let case = format!("hit {form}{batch}, goal");
@@ -215,8 +225,8 @@ impl<'a> Counted<'a> {
     }
 }
 
-fn ours<'a, P: Policy + 'a>(asked: &'a [u64], policy: P) -> Counted<'a> {
-    let mut cache = cache(sparse(), policy);
+fn ours<'a, P: Policy + 'a>(slots: u32, asked: &'a [u64], policy: P) -> Counted<'a> {
+    let mut cache = cache(slots, sparse(slots), policy);
     Counted::new(asked, move |data| {
         let missing = cache.alloc(data).is_ok_and(|grant| grant.found == Found::Empty);
         if missing {
@@ -227,44 +237,50 @@ fn ours<'a, P: Policy + 'a>(asked: &'a [u64], policy: P) -> Counted<'a> {
     })
 }
 
-fn theirs<'a, P: Peer + 'a>(asked: &'a [u64]) -> (&'static str, Counted<'a>) {
-    let mut peer = P::new(SLOTS);
+fn theirs<'a, P: Peer + 'a>(slots: u32, asked: &'a [u64]) -> (&'static str, Counted<'a>) {
+    let mut peer = P::new(slots);
     (P::NAME, Counted::new(asked, move |data| peer.get_or_add(data)))
 }
 
 /// Get-or-insert of skewed ids, ten times as many as slots.
 pub(crate) fn zipf(report: &mut Report) {
-    for skew in [0.99, 0.7] {
-        if !report.wants(&format!("zipf {skew}")) {
-            continue;
+    for (slots, size) in [(SLOTS, ""), (FEW, ", 625 slots")] {
+        for skew in [0.99, 0.7] {
+            zipf_ids(report, &format!("zipf {skew}{size}"), slots, skew);
         }
-        let asked = skewed(skew, f64::from(SLOTS) * 10.0, SKEWED);
-        let plan = Plan { rounds: 7, batch: Duration::from_millis(20), ..Plan::standard() };
-        let mut contenders = [
-            theirs::<peers::Quick>(&asked),
-            theirs::<peers::QuickSync>(&asked),
-            theirs::<peers::Hashlink>(&asked),
-            theirs::<peers::Lru>(&asked),
-            theirs::<peers::Moka>(&asked),
-        ];
-        let policies = [
-            ("SIEVE", ours(&asked, Sieve::new())),
-            ("S3-FIFO", ours(&asked, S3Fifo::new())),
-            ("CLOCK", ours(&asked, Clock::new())),
-            ("LRU", ours(&asked, Lru::new())),
-        ];
-        let ours = policies.iter().map(|(_, ours)| ours.hit_rate);
-        let best = contenders.iter().map(|(_, peer)| peer.hit_rate).chain(ours).fold(0.0, f64::max);
-        for (policy, mut ours) in policies {
-            for (name, peer) in &mut contenders {
-                let turns = alternate(&plan, &mut ours.side, &mut peer.side);
-                let case = format!("zipf {skew}, {policy}");
-                report.row(turns.row(&case, name, "ns", Direction::LowerIsBetter)).bar(1.0);
-            }
-            let case = format!("zipf {skew}, {policy}, hit rate");
-            let row = Row::new(&case, ours.hit_rate, best, "the best of all", "hits", Direction::HigherIsBetter);
-            // Within one per cent for the orders that are made for skew.
-            report.row(row).bar(if matches!(policy, "SIEVE" | "S3-FIFO") { 0.99 } else { 0.9 });
+    }
+}
+
+fn zipf_ids(report: &mut Report, form: &str, slots: u32, skew: f64) {
+    if !report.wants(form) {
+        return;
+    }
+    let asked = skewed(skew, f64::from(slots) * 10.0, SKEWED);
+    let plan = Plan { rounds: 7, batch: Duration::from_millis(20), ..Plan::standard() };
+    let mut contenders = [
+        theirs::<peers::Quick>(slots, &asked),
+        theirs::<peers::QuickSync>(slots, &asked),
+        theirs::<peers::Hashlink>(slots, &asked),
+        theirs::<peers::Lru>(slots, &asked),
+        theirs::<peers::Moka>(slots, &asked),
+    ];
+    let policies = [
+        ("SIEVE", ours(slots, &asked, Sieve::new())),
+        ("S3-FIFO", ours(slots, &asked, S3Fifo::new())),
+        ("CLOCK", ours(slots, &asked, Clock::new())),
+        ("LRU", ours(slots, &asked, Lru::new())),
+    ];
+    let ours = policies.iter().map(|(_, ours)| ours.hit_rate);
+    let best = contenders.iter().map(|(_, peer)| peer.hit_rate).chain(ours).fold(0.0, f64::max);
+    for (policy, mut ours) in policies {
+        for (name, peer) in &mut contenders {
+            let turns = alternate(&plan, &mut ours.side, &mut peer.side);
+            let case = format!("{form}, {policy}");
+            report.row(turns.row(&case, name, "ns", Direction::LowerIsBetter)).bar(1.0);
         }
+        let case = format!("{form}, {policy}, hit rate");
+        let row = Row::new(&case, ours.hit_rate, best, "the best of all", "hits", Direction::HigherIsBetter);
+        // Within one per cent for the orders that are made for skew.
+        report.row(row).bar(if matches!(policy, "SIEVE" | "S3-FIFO") { 0.99 } else { 0.9 });
     }
 }

@@ -8,7 +8,8 @@
 //! *Shared* is the cache that processes share, by one thread and by two at the same time. A *hit* of it is the same, with
 //! `free` by the id; *pin* gives the reference back without looking for the id; a *batch* is many hits in two calls.
 //!
-//! A *phase* is one call with each of as many ids as there are slots.
+//! A *phase* is one call with each of as many ids as there are slots. A *sweep* loads and computes, by several threads, with
+//! loads that take time. A *slot* taken and given back is neither found by an id nor has content.
 //!
 //! Tables are made as `umbra::cache` makes them: in large pages, where the system has some for who asks. Peers have what
 //! their allocator gets.
@@ -18,7 +19,9 @@
 
 #![forbid(unsafe_code)]
 
+mod allocators;
 mod hits;
+mod loading;
 mod peers;
 mod phases;
 mod shared;
@@ -31,6 +34,8 @@ const SLOTS: u32 = 640_000;
 
 fn main() {
     let mut report = Report::from_args();
+    // Before this thread is pinned: those that it starts later are as well.
+    loading::sweeps(&mut report);
     let cores = cores().unwrap_or_default();
     if let Some(core) = cores.last()
         && let Err(error) = pin(*core)
@@ -43,5 +48,6 @@ fn main() {
     hits::zipf(&mut report);
     phases::rows(&mut report);
     sweeps::cycles(&mut report);
+    allocators::rows(&mut report);
     report.finish();
 }
