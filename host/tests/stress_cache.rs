@@ -4,6 +4,8 @@
 //! the memory of the slots is touched without ordering, so that all order comes from the cache.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod stress;
+
 use std::panic::resume_unwind;
 use std::thread;
 use std::time::Duration;
@@ -14,6 +16,8 @@ use umbra_core::cache::policy::Clock;
 use umbra_core::cache::waiting::ContentError;
 use umbra_core::cache::{self, FillError, ForgetError, Forgetting, FreeError, Line, Sparse};
 
+use stress::{Counts, Dice, count};
+
 type Lines = Sparse<Vec<Line>>;
 type Reference<'a> = Held<'a, Lines, Clock, Forgetting>;
 type Duty<'a> = Fill<'a, Lines, Clock, Forgetting>;
@@ -23,42 +27,12 @@ const IDS: u64 = 14;
 const THREADS: u64 = 6;
 /// Longer than any machine takes, so whoever waits so long waits for good.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Rounds in which anything happens that can.
-const MOST_ROUNDS: u64 = 200;
 /// Nobody's content.
 const NOTHING: u64 = u64::MAX;
 
 /// Operations; a tenth of the speed is what ThreadSanitizer leaves.
 fn operations() -> u64 {
     if std::env::var_os("TSAN_OPTIONS").is_some() { 300_000 } else { 10_000_000 }
-}
-
-/// What threads counted.
-#[derive(Debug, Default)]
-struct Counts {
-    operations: AtomicU64,
-    loads: AtomicU64,
-    expired: AtomicU64,
-    interrupted: AtomicU64,
-    deaths: AtomicU64,
-}
-
-impl Counts {
-    /// Whether all that can happen did.
-    fn saw_all(&self) -> bool {
-        [&self.loads, &self.expired, &self.interrupted, &self.deaths]
-            .iter()
-            .all(|count| count.load(Ordering::Relaxed) > 0)
-    }
-
-    /// Whether another round is due: the fewest may do all operations before anybody died.
-    fn goes_on(&self, rounds: u64) -> bool {
-        self.operations.load(Ordering::Relaxed) < operations() || (!self.saw_all() && rounds < MOST_ROUNDS)
-    }
-}
-
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 struct World {
@@ -71,16 +45,6 @@ struct World {
 
 /// The cache was interrupted.
 struct Interrupted;
-
-/// A small generator of numbers, reproducible by its seed.
-struct Dice(u64);
-
-impl Dice {
-    fn throw(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-}
 
 impl World {
     fn new() -> World {
@@ -126,7 +90,7 @@ impl World {
             }
             // Several who hold a slot while they wait for one can only be parted by a deadline.
             10 => {
-                let within = Duration::from_micros(dice.throw(40));
+                let within = dice.brief();
                 *mine = self.get(number, dice, data, within)?;
             }
             11 => match self.cache.try_alloc(data) {
@@ -249,7 +213,7 @@ fn no_slot_is_lost_or_has_two_owners_and_everybody_is_answered() {
     let counts = &world.counts;
     let mut dice = Dice(7);
     let mut rounds = 0;
-    while counts.goes_on(rounds) {
+    while counts.go_on(counts.saw_all(), operations(), rounds) {
         rounds += 1;
         let interrupter = dice.throw(2 * THREADS);
         thread::scope(|scope| {

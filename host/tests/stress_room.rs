@@ -4,6 +4,8 @@
 //! (step `tsan`): bytes are touched without ordering, so that all order comes from the memories.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod stress;
+
 use std::panic::resume_unwind;
 use std::thread;
 use std::time::Duration;
@@ -16,6 +18,8 @@ use umbra_core::cached_memory::{Member, PlaceError};
 use umbra_core::memory::{AllocError, Granule};
 use umbra_core::room::{RangeError, WaitError};
 
+use stress::{Counts, Dice, count};
+
 type Index = Dense<Vec<u32>>;
 type References<'a> = HeldPlaces<'a, Index, Vec<Member>>;
 
@@ -27,8 +31,6 @@ const THREADS: u64 = 6;
 const ROUND: u64 = 10_000;
 /// Longer than any machine takes, so whoever waits so long waits for good.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Rounds in which anything happens that can.
-const MOST_ROUNDS: u64 = 200;
 /// Nobody's content.
 const NOTHING: u64 = u64::MAX;
 
@@ -40,34 +42,6 @@ fn operations() -> u64 {
 /// The same length each time.
 fn len(data: u64) -> u64 {
     5 + data % 7 * 5
-}
-
-/// What threads counted.
-#[derive(Debug, Default)]
-struct Counts {
-    operations: AtomicU64,
-    loads: AtomicU64,
-    expired: AtomicU64,
-    interrupted: AtomicU64,
-    deaths: AtomicU64,
-}
-
-impl Counts {
-    /// Whether all that can happen did.
-    fn saw_all(&self) -> bool {
-        [&self.loads, &self.expired, &self.interrupted, &self.deaths]
-            .iter()
-            .all(|count| count.load(Ordering::Relaxed) > 0)
-    }
-
-    /// Whether another round is due: the fewest may do all operations before anybody died.
-    fn goes_on(&self, rounds: u64) -> bool {
-        self.operations.load(Ordering::Relaxed) < operations() || (!self.saw_all() && rounds < MOST_ROUNDS)
-    }
-}
-
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 /// The bytes of a memory, and who writes to each; 0 for nobody.
@@ -112,21 +86,6 @@ struct World {
 /// The memory was interrupted.
 struct Interrupted;
 
-/// A small generator of numbers, reproducible by its seed.
-struct Dice(u64);
-
-impl Dice {
-    fn throw(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-
-    /// A wait that is over soon.
-    fn brief(&mut self) -> Duration {
-        Duration::from_micros(self.throw(40))
-    }
-}
-
 /// A client that interrupts, dies or does neither, while it does its operations.
 fn client<H>(
     counts: &Counts,
@@ -156,7 +115,7 @@ fn client<H>(
 fn rounds<W: Sync>(world: impl Fn() -> W, act: impl Fn(&W, &Counts, Dice, bool) + Sync, ended: impl Fn(&W) -> bool) {
     let (counts, mut dice, mut now) = (Counts::default(), Dice(7), world());
     let mut rounds = 0;
-    while counts.goes_on(rounds) {
+    while counts.go_on(counts.saw_all(), operations(), rounds) {
         rounds += 1;
         let interrupter = dice.throw(2 * THREADS);
         thread::scope(|scope| {

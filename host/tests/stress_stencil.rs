@@ -4,6 +4,8 @@
 //! it as well (step `tsan`): the memory of the slots is touched without ordering, so that all order comes from the cache.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod stress;
+
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,6 +19,8 @@ use umbra_core::stencil::{
     Action, ByNumber, FreeError, Group, GroupError, Input, PreparedError, SubmitError, Unknown, waiting,
 };
 
+use stress::{Counts, Dice, count};
+
 const SLOTS: u32 = 4;
 const IDS: u64 = 14;
 /// Inputs of which the cache knows how often each will be used.
@@ -27,43 +31,12 @@ const WORKERS: usize = 2;
 const ROUND: u64 = 4000;
 /// Longer than any machine takes, so whoever waits so long waits for good.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Rounds in which anything happens that can.
-const MOST_ROUNDS: u64 = 200;
 /// Nobody's content.
 const NOTHING: u64 = u64::MAX;
 
 /// Groups; a tenth is what ThreadSanitizer has time for.
 fn groups() -> u64 {
     if std::env::var_os("TSAN_OPTIONS").is_some() { 20_000 } else { 200_000 }
-}
-
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
-}
-
-/// What threads counted.
-#[derive(Debug, Default)]
-struct Counts {
-    groups: AtomicU64,
-    loads: AtomicU64,
-    failed: AtomicU64,
-    expired: AtomicU64,
-    interrupted: AtomicU64,
-    deaths: AtomicU64,
-}
-
-impl Counts {
-    /// Whether all that can happen did.
-    fn saw_all(&self) -> bool {
-        [&self.loads, &self.failed, &self.expired, &self.interrupted, &self.deaths]
-            .iter()
-            .all(|count| count.load(Ordering::Relaxed) > 0)
-    }
-
-    /// Whether another round is due: the fewest may do all groups before anybody died.
-    fn goes_on(&self, rounds: u64) -> bool {
-        self.groups.load(Ordering::Relaxed) < groups() || (!self.saw_all() && rounds < MOST_ROUNDS)
-    }
 }
 
 /// What is known of a point of this round.
@@ -110,16 +83,8 @@ struct World {
     /// Work in the queue, or in the hands of a worker.
     pending: AtomicU64,
     counts: Counts,
-}
-
-/// A small generator of numbers, reproducible by its seed.
-struct Dice(u64);
-
-impl Dice {
-    fn throw(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
+    /// Loads that failed.
+    failed: AtomicU64,
 }
 
 impl World {
@@ -141,6 +106,7 @@ impl World {
             receiver: Mutex::new(receiver),
             pending: AtomicU64::new(0),
             counts: Counts::default(),
+            failed: AtomicU64::new(0),
         }
     }
 
@@ -154,7 +120,7 @@ impl World {
         let last = dice.throw(ROUND);
         let dies = dice.throw(4) == 0;
         for at in 0..ROUND {
-            count(&self.counts.groups);
+            count(&self.counts.operations);
             if interrupts && at == last {
                 self.cache.interrupt();
             }
@@ -178,7 +144,7 @@ impl World {
             self.cache.expect(*data, 1).unwrap();
             count(&self.expected[*data as usize]);
         }
-        let within = if dice.throw(8) == 0 { Duration::from_micros(dice.throw(40)) } else { PATIENCE };
+        let within = if dice.throw(8) == 0 { dice.brief() } else { PATIENCE };
         let told = match dice.throw(8) {
             0 => self.cache.submit(at, group).map_err(|error| AllocError::from(waiting::AllocError::from(error))),
             _ => self.cache.alloc(at, group, within),
@@ -295,7 +261,7 @@ impl World {
         }
         assert_eq!(loading.swap(0, Ordering::Relaxed), data + 1, "two loads into slot {slot}");
         match if fails { self.cache.failed(data) } else { self.cache.prepared(data) } {
-            Ok(()) if fails => count(&self.counts.failed),
+            Ok(()) if fails => count(&self.failed),
             Ok(()) => {}
             Err(PreparedError::Interrupted) => assert!(self.cache.settle(slot), "slot {slot} was not being filled"),
             Err(error) => panic!("{error}"),
@@ -395,7 +361,8 @@ fn each_group_gets_its_content_and_one_end_and_no_slot_or_use_is_lost() {
     let counts = &world.counts;
     let mut dice = Dice(7);
     let mut rounds = 0;
-    while counts.goes_on(rounds) {
+    let saw_all = || counts.saw_all() && world.failed.load(Ordering::Relaxed) > 0;
+    while counts.go_on(saw_all(), groups(), rounds) {
         rounds += 1;
         let interrupter = dice.throw(2 * CLIENTS);
         thread::scope(|scope| {
@@ -418,6 +385,6 @@ fn each_group_gets_its_content_and_one_end_and_no_slot_or_use_is_lost() {
         });
         world.is_whole();
     }
-    println!("{rounds} rounds: {counts:?}");
-    assert!(counts.saw_all());
+    println!("{rounds} rounds: {counts:?}, {:?} failed", world.failed);
+    assert!(saw_all());
 }
