@@ -22,8 +22,8 @@ macro_rules! figures {
 
             /// The figures, in their order.
             #[must_use]
-            pub fn words(&self) -> Vec<u64> {
-                vec![$(self.$name),*]
+            pub const fn words(&self) -> [u64; Figures::NAMES.len()] {
+                [$(self.$name),*]
             }
 
             /// Those of two agents together: the sum, but of the time and of groups, which agents share, the larger number.
@@ -35,7 +35,7 @@ macro_rules! figures {
 
         impl Body for Figures {
             fn put(&self, out: &mut Vec<u8>) {
-                [$(self.$name),*].iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+                self.words().iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
             }
 
             fn get(r: &mut Reader<'_>) -> Result<Figures, Short> {
