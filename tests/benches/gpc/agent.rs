@@ -102,10 +102,6 @@ pub(crate) fn rows(report: &mut Report, peers: &Peers) {
         }
     }
     let mut beside = peers.beside(report, "agent 64 ids 8 B");
-    for _ in 0..BESIDE {
-        if !beside.is_empty() {
-            beside.round(report, (64, 8), median(measure(64)), |theirs| theirs.p50);
-        }
-    }
+    beside.rounds(report, BESIDE, (64, 8), || median(measure(64)), |theirs| theirs.p50);
     beside.rows(report, ", functions in 64 processes", ("G2", TIMES));
 }

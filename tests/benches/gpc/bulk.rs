@@ -71,16 +71,11 @@ pub(crate) fn rows(report: &mut Report, peers: &Peers) {
     for count in [8, 16, 32, 64] {
         let mut beside = peers.beside(report, &format!("bulk {count} ids 1 MiB"));
         let calls = 4000 / u64::from(count);
-        for _ in 0..ROUNDS {
-            if beside.is_empty() {
-                break;
-            }
-            let ours = {
-                let mut members = Members::start(count);
-                median((1..=calls).map(|round| once(&mut members, &mut bytes, round)).collect())
-            };
-            beside.round(report, (count, BYTES), ours, |theirs| theirs.p50);
-        }
+        let ours = || {
+            let mut members = Members::start(count);
+            median((1..=calls).map(|round| once(&mut members, &mut bytes, round)).collect())
+        };
+        beside.rounds(report, ROUNDS, (count, BYTES), ours, |theirs| theirs.p50);
         beside.rows(report, "", ("G5", TIMES));
     }
 }

@@ -5,7 +5,6 @@
 //! or only carries it.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use umbra::call::{Member, Station, WaitError, below, built_in};
@@ -16,7 +15,7 @@ use umbra_tests::bench::{Report, Row};
 use umbra_tests::hosts::Hosts;
 use umbra_tests::rig::Guarded;
 
-use crate::procs::{Members, PATIENCE};
+use crate::procs::{Members, PATIENCE, process};
 use crate::{LOWER, call, median};
 
 /// Milliseconds that the gate allows: members look for the dead every ten, and two more.
@@ -89,7 +88,7 @@ impl TwoHosts {
         let mut maker = Member::join(&here, Node(here.shape().first + 2 * LEAVES)).expect("a free seat");
         maker.serve_built_ins(0).expect("the first functions");
         let ranks = (first + LEAVES..).take(RANKS as usize).map(Node);
-        let ranks = ranks.map(|node| (node, rank(&there, node))).collect();
+        let ranks = ranks.map(|node| (node, process(&there, node))).collect();
         TwoHosts { maker, there, ranks, agent: Node(first), _hosts: hosts }
     }
 
@@ -108,19 +107,11 @@ impl TwoHosts {
         // Agents have no other functions; that of ranks does not end.
         let wanted = Call { plan, at_root: false, budget: BUDGET, ..built_in::barrier(&members) };
         let handle = self.maker.start(&wanted).expect("room for one call");
-        let (dead, process) = self.ranks.last_mut().expect("there are some");
-        let took = until_told(&mut self.maker, handle, *dead, || process.kill().expect("a child of ours"));
-        *process = rank(&self.there, *dead);
+        let (dead, child) = self.ranks.last_mut().expect("there are some");
+        let took = until_told(&mut self.maker, handle, *dead, || child.kill().expect("a child of ours"));
+        *child = process(&self.there, *dead);
         took
     }
-}
-
-/// A rank's process.
-fn rank(station: &Station, node: Node) -> Guarded {
-    let program = std::env::current_exe().expect("this program");
-    let stdin = Stdio::from(station.share().expect("a descriptor"));
-    let child = Command::new(program).args(["member", &node.0.to_string()]).stdin(stdin).spawn();
-    Guarded::from(child.expect("a process"))
 }
 
 pub(crate) fn rows(report: &mut Report) {

@@ -166,9 +166,21 @@ pub(crate) struct Beside<'a> {
 }
 
 impl Beside<'_> {
-    /// Whether there is nobody to be measured beside.
-    pub(crate) fn is_empty(&self) -> bool {
-        !self.columns.iter().any(|(program, _)| program.runs.get())
+    /// So many rounds, as long as somebody is there to be measured beside.
+    pub(crate) fn rounds(
+        &mut self,
+        report: &Report,
+        rounds: usize,
+        size: (u16, usize),
+        mut ours: impl FnMut() -> f64,
+        figure: fn(Figures) -> f64,
+    ) {
+        for _ in 0..rounds {
+            if !self.columns.iter().any(|(program, _)| program.runs.get()) {
+                return;
+            }
+            self.round(report, size, ours(), figure);
+        }
     }
 
     /// A round in which ours took so long: theirs, right after it.

@@ -1,13 +1,14 @@
 //! One process a member.
 
 use std::os::fd::AsFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use umbra::call::{Capacities, Member, Shape, Station, built_in};
 use umbra_core::chain::{Call, Config, Node, Plan, Verdict, Work};
 use umbra_core::tree::Shape as Tree;
 use umbra_tests::bench::{Report, Row, cores};
+use umbra_tests::rig::Guarded;
 
 use crate::floor::{self, Floor};
 use crate::mpi::Peers;
@@ -51,8 +52,8 @@ pub(crate) fn be_busy() {
     }
 }
 
-/// Processes that are killed and reaped: those of members, from the second one on.
-pub(crate) struct Children(Vec<Child>);
+/// Processes of members, from the second one on.
+pub(crate) struct Children(Vec<Guarded>);
 
 impl Children {
     /// Kills the process of a member; not of the first.
@@ -62,18 +63,16 @@ impl Children {
     }
 }
 
-impl Drop for Children {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+/// Starts this program once more; it is killed and reaped in the end.
+fn spawn(arguments: &[&str], stdin: Stdio) -> Guarded {
+    let program = std::env::current_exe().expect("this program");
+    Guarded::from(Command::new(program).args(arguments).stdin(stdin).spawn().expect("a process"))
 }
 
-fn spawn(arguments: &[&str], stdin: Stdio) -> Child {
-    let program = std::env::current_exe().expect("this program");
-    Command::new(program).args(arguments).stdin(stdin).spawn().expect("a process")
+/// The process of a member.
+pub(crate) fn process(station: &Station, node: Node) -> Guarded {
+    let stdin = Stdio::from(station.share().expect("a descriptor"));
+    spawn(&["member", &node.0.to_string()], stdin)
 }
 
 /// Members in processes; the first is this one.
@@ -89,11 +88,7 @@ impl Members {
         let shape = Shape { offer_bytes: bulk::BYTES as u64, ..Shape::new(members) };
         let station = Station::create("bench procs", shape).expect("there is memory");
         let first = member(&station, Node(0));
-        let child = |node: u16| {
-            let stdin = Stdio::from(station.share().expect("a descriptor"));
-            spawn(&["member", &node.to_string()], stdin)
-        };
-        let children = Children((1..members).map(child).collect());
+        let children = Children((1..u32::from(members)).map(|node| process(&station, Node(node))).collect());
         let all = (0..u32::from(members)).map(Node).collect();
         let mut members = Members { first, all, tree: Tree::FLAT, children };
         // Whoever is not there yet finds its request later.
@@ -163,7 +158,7 @@ fn quiet(report: &mut Report, members: u16, peers: &Peers) -> f64 {
 
 /// The mean beside a process that computes on every processor but one.
 fn loaded(report: &mut Report, members: u16, quiet: f64, peers: &Peers) {
-    let _busy = Children(vec![spawn(&["busy"], Stdio::null())]);
+    let _busy = spawn(&["busy"], Stdio::null());
     let calls = (5000 / usize::from(members)).max(100);
     let case = format!("procs {members} ids 8 B loaded");
     let (mut ours, mut beside) = (Vec::new(), peers.beside(report, &case));
