@@ -36,11 +36,13 @@
 //! ABA: a slot's word changes its generation whenever the slot becomes free, so a compare-and-swap by
 //! someone who slept succeeds wrongly only if he slept through exactly 2^32 uses of one slot.
 //!
-//! Layout, in words: magic, number of slots, 14 zero; one bit a slot of hints, filled up to 16 words; one
-//! word a slot: generation (32 bits), a mark (1 bit, for structures built on this), holders (31 bits).
+//! Layout, in words: magic, number of slots, 14 places; one bit a slot of hints, filled up to 16 words; one
+//! word a slot: generation (32 bits), a mark (1 bit, for structures built on this), holders (31 bits). A place
+//! is one more than the word of hints in which some owners found a slot last, or zero; it decides nothing either.
 //!
 //! *Cost*: `take` and `release` are two read-modify-writes each; `take` looks at one word of hints for 64
-//! slots. `reclaim` is one pass.
+//! slots, and begins where its owner found the last one (next fit): in a table with a free slot in every 64
+//! it looks at one or two words, however large the table. `reclaim` is one pass.
 
 use core::fmt;
 
@@ -50,6 +52,8 @@ use crate::id::{Generation, Id};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"umbrslt1");
 const HEADER: usize = 16;
+/// The first word of places.
+const PLACES: usize = 2;
 /// Set while a mailbox slot waits for its receiver.
 pub(crate) const MARKED: u64 = 1 << 31;
 const HOLDERS: u64 = MARKED - 1;
@@ -134,6 +138,7 @@ const fn hint_words(count: usize) -> usize {
 /// The table; copies of it are cheap.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedSlots<'a> {
+    places: &'a [AtomicU64],
     hints: &'a [AtomicU64],
     slots: &'a [AtomicU64],
 }
@@ -155,10 +160,13 @@ impl<'a> SharedSlots<'a> {
         for slot in slots {
             slot.store(free_word(Generation::FIRST), Ordering::Relaxed);
         }
+        for place in &header[PLACES..] {
+            place.store(0, Ordering::Relaxed);
+        }
         header[1].store(count as u64, Ordering::Relaxed);
         // ORDERING: pairs with the load in `attach`.
         header[0].store(MAGIC, Ordering::Release);
-        Ok(SharedSlots { hints, slots })
+        Ok(SharedSlots { places: &header[PLACES..], hints, slots })
     }
 
     /// Looks at a table that another process created; `words` may be longer than it.
@@ -173,9 +181,10 @@ impl<'a> SharedSlots<'a> {
         let stated = words[1].load(Ordering::Relaxed);
         let bad = AttachError::BadCount(stated);
         let count = usize::try_from(stated).map_err(|_| bad)?;
-        let words = words.get(HEADER..words_for(count).ok_or(bad)?).ok_or(bad)?;
-        let (hints, slots) = words.split_at(hint_words(count));
-        Ok(SharedSlots { hints, slots })
+        let words = words.get(..words_for(count).ok_or(bad)?).ok_or(bad)?;
+        let (header, rest) = words.split_at(HEADER);
+        let (hints, slots) = rest.split_at(hint_words(count));
+        Ok(SharedSlots { places: &header[PLACES..], hints, slots })
     }
 
     /// Slots in the table.
@@ -193,9 +202,13 @@ impl<'a> SharedSlots<'a> {
     }
 
     pub(crate) fn take_as(&self, owner: Owner, mark: u64) -> Result<Id<Held>, Full<()>> {
-        // Owners begin at different hints, so that they seldom meet.
         let words = self.capacity().div_ceil(64);
-        let start = usize::from(owner.0) * words / usize::from(Owner::COUNT + 1);
+        let place = &self.places[usize::from(owner.0) % self.places.len()];
+        let start = match usize::try_from(place.load(Ordering::Relaxed)) {
+            Ok(last @ 1..) if last <= words => last - 1,
+            // Owners begin at different hints, so that they seldom meet.
+            _ => usize::from(owner.0) * words / usize::from(Owner::COUNT + 1),
+        };
         // Full is what a whole pass without any hint says; a pass that lost a race says nothing.
         for _ in 0..PASSES {
             let mut hinted = false;
@@ -212,6 +225,10 @@ impl<'a> SharedSlots<'a> {
                         // ORDERING: acquire pairs with the release of whoever freed the slot: he is done with it.
                         if slot.compare_exchange(word, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                             self.hint(index).fetch_and(!hint_bit(index), Ordering::Relaxed);
+                            // Seldom: the lines of places are shared by all owners.
+                            if at != start {
+                                place.store(at as u64 + 1, Ordering::Relaxed);
+                            }
                             return Ok(id_of(index, word));
                         }
                     } else {

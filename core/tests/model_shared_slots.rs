@@ -149,3 +149,28 @@ proptest! {
 fn there_are_thirty_owners() {
     assert!(Owner::new(29).is_some() && Owner::new(30).is_none());
 }
+
+#[test]
+fn a_take_goes_on_where_the_last_one_was_found() {
+    const CAPACITY: usize = 64 * 40;
+    let mut memory = vec![0_u64; words_for(CAPACITY).unwrap()];
+    let count = memory.len();
+    let words = BytesMut::from_words(&mut memory).words(0, count).unwrap();
+    let slots = SharedSlots::create(words, CAPACITY).unwrap();
+    let taken: Vec<_> = (0..65).map(|_| slots.take(owner(0)).unwrap()).collect();
+    assert_eq!((taken[3].index(), taken[64].index()), (3, 64));
+    assert_eq!(slots.release(taken[3], owner(0)), Ok(true));
+    assert_eq!(slots.take(owner(0)).unwrap().index(), 65, "without a look at the words before");
+    // What was freed just now is still in the caches.
+    assert_eq!(slots.release(taken[64], owner(0)), Ok(true));
+    assert_eq!(slots.take(owner(0)).unwrap().index(), 64);
+    // Another owner has his own place, and everybody finds all there is.
+    assert!(slots.take(owner(1)).unwrap().index() >= 64);
+    assert_eq!(std::iter::from_fn(|| slots.take(owner(0)).ok()).count(), CAPACITY - 66);
+    // A place that damage put behind the end is none.
+    for place in &words[2..16] {
+        place.store(41, Ordering::Relaxed);
+    }
+    assert_eq!(slots.release(taken[0], owner(0)), Ok(true));
+    assert_eq!(slots.take(owner(0)).unwrap().index(), 0);
+}
