@@ -188,6 +188,9 @@ impl List {
     }
 }
 
+/// Records that lie in the nearest cache of the processor, with their index, once they are used.
+const FEW: usize = 1024;
+
 /// Has fetched what a search needs that will come by this slot and then by those that it leads to; gives the data of the
 /// third.
 // Each search that comes by one slot fetches the fifth, so the next ones know already where it leads to.
@@ -198,6 +201,9 @@ pub(crate) fn fetch_ahead(
     leads_to: impl Fn(&Slot) -> u32,
     watch: &mut impl Watch,
 ) -> Option<u64> {
+    if slots.len() < FEW {
+        return None;
+    }
     let after = |slot: &Slot| slots.get(leads_to(slot) as usize);
     let third = slots.get(next as usize).and_then(after).and_then(after)?;
     watch.will_come_by(third);
