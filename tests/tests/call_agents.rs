@@ -1,6 +1,4 @@
-//! Chained calls over members that live at an agent (scenarios 61, 64).
-//!
-//! No rank is woken, and `umbra call` shows the calls.
+//! Chained calls over members that live at an agent (scenario 64), and how `umbra call` shows them.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::fs;
@@ -92,49 +90,6 @@ fn reply(maker: &mut Member, call: &Call<'_>) -> Vec<u8> {
     let call = Call { at_root: false, budget: Lapse::from_secs(20), ..*call };
     let handle = maker.start(&call).unwrap();
     maker.wait(handle, LONG).unwrap().data
-}
-
-/// How often a process has gone to sleep or lost its processor.
-fn switches(child: &Child) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-    let lines = status.lines().filter(|line| line.contains("ctxt_switches:"));
-    lines.map(|line| line.split_whitespace().last().unwrap().parse::<u64>().unwrap()).sum()
-}
-
-#[test]
-fn s61_calls_over_members_at_an_agent_wake_no_rank() {
-    let agent = Agent::start("call-agent", 64);
-    let (station, residents) = agent.meet();
-    assert_eq!(residents, 64);
-    // Ranks that have taken their seats and sleep.
-    let mut ranks: Vec<Child> = (64..68)
-        .map(|seat: u32| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_call-member"));
-            let station = Stdio::from(station.share().unwrap());
-            command.args([&seat.to_string(), "sleep"]).stdin(station).stdout(Stdio::piped()).spawn().unwrap()
-        })
-        .collect();
-    for rank in &mut ranks {
-        let line = BufReader::new(rank.stdout.take().unwrap()).lines().next().unwrap().unwrap();
-        assert_eq!(line, "sleeps");
-    }
-    // From the line to its sleep.
-    std::thread::sleep(Duration::from_millis(300));
-    let before: Vec<u64> = ranks.iter().map(switches).collect();
-    let mut maker = maker(&station, 100);
-    let members: Vec<Node> = (0..64).map(Node).collect();
-    for round in 1..=200_i64 {
-        assert!(reply(&mut maker, &built_in::barrier(&members)).is_empty());
-        let sum = reply(&mut maker, &built_in::count(&members, &1_i64.to_le_bytes()));
-        assert_eq!(sum, (64 * round).to_le_bytes());
-    }
-    for (rank, before) in ranks.iter().zip(before) {
-        assert!(switches(rank) <= before + 1, "a rank was woken");
-    }
-    for mut rank in ranks {
-        rank.kill().unwrap();
-        rank.wait().unwrap();
-    }
 }
 
 #[test]

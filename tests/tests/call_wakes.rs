@@ -1,4 +1,4 @@
-//! Functions of ranks below an agent: how often a call wakes them (scenario 62).
+//! Ranks below an agent: how often a call wakes them (scenarios 61, 62).
 //!
 //! The tests also show what the agent does while they compute.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
@@ -92,10 +92,33 @@ impl Job {
         counts
     }
 
-    /// Makes a call of the leader alone.
-    fn of_leader(&mut self, call: &Call<'_>) -> Vec<u8> {
+    /// Makes a call of members that live at the agent.
+    fn at_agent(&mut self, call: &Call<'_>) -> Vec<u8> {
         let handle = self.maker.start(&Call { at_root: false, budget: BUDGET, ..*call }).unwrap();
         self.maker.wait(handle, LONG).unwrap().data
+    }
+}
+
+#[test]
+fn s61_calls_over_members_at_an_agent_wake_no_rank() {
+    const CALLS: i64 = 200;
+    let (hosts, scratch) = (Hosts::start("call-quiet", 1, 8), Scratch::new("call-quiet-files"));
+    let mut job = Job::start(&hosts.meet(0), 8, 8, &scratch.path().join("never"));
+    let at_agent: Vec<Node> = (0..8).map(|nth| Node(job.members[0].0 + nth)).collect();
+    let told = |job: &mut Job| {
+        let handle = job.start_call(None);
+        job.end(handle)
+    };
+    let before = told(&mut job);
+    std::thread::sleep(PAUSE);
+    for call in 1..=CALLS {
+        assert!(job.at_agent(&built_in::barrier(&at_agent)).is_empty());
+        assert_eq!(job.at_agent(&built_in::count(&at_agent, &1_i64.to_le_bytes())), (8 * call).to_le_bytes());
+    }
+    for (node, after) in told(&mut job) {
+        // By the calls in which they tell, of which the last one is not yet counted.
+        let woken = after.woken - before[&node].woken;
+        assert!(woken <= 2, "member {node} was woken {woken} times by {CALLS} calls that it had no part in");
     }
 }
 
@@ -149,13 +172,13 @@ fn s62_the_agent_gathers_the_replies_of_others_while_a_rank_computes() {
     let mut job = Job::start(&hosts.meet(0), 8, 8, &over);
     // Replies are gathered in the order of the ranks, so what is missing is the last one.
     let (leader, computes) = (job.members[0], job.members[8]);
-    job.of_leader(&probe::watch(&[leader], &probe::orders(true, None)));
+    job.at_agent(&probe::watch(&[leader], &probe::orders(true, None)));
     let handle = job.start_call(Some(computes));
     let named = probe::named(job.maker.call_id(handle).unwrap());
     let until = Instant::now() + LONG;
     // The rank is not done before the agent says that it has the replies of all others.
     loop {
-        let seen = job.of_leader(&probe::trace(&[leader], &named, 2048));
+        let seen = job.at_agent(&probe::trace(&[leader], &named, 2048));
         let mut gathered: Vec<Node> = probe::runs(&seen).filter_map(|run: Run| run.child).collect();
         gathered.sort();
         if gathered == job.members[1..8] {
@@ -166,5 +189,5 @@ fn s62_the_agent_gathers_the_replies_of_others_while_a_rank_computes() {
     assert!(!job.maker.test(handle).unwrap(), "one computes");
     std::fs::write(over, []).unwrap();
     assert_eq!(job.end(handle).len(), 8);
-    job.of_leader(&probe::watch(&[leader], &probe::orders(false, None)));
+    job.at_agent(&probe::watch(&[leader], &probe::orders(false, None)));
 }

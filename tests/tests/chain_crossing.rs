@@ -34,7 +34,7 @@ fn s47_calls_of_all_members_cross_and_end() {
     const ROUNDS: u64 = 50;
     let rounds: u64 = std::env::var("UMBRA_CHAIN_ROUNDS").map_or(ROUNDS, |text| text.parse().unwrap());
     // Places for all calls of all members, and one place a depth.
-    for (seed, (calls, classes)) in (0..rounds / ROUNDS).flat_map(|seed| [(seed, (16, 0)), (seed, (8, 8))]) {
+    for (seed, (calls, classes)) in (0..rounds.div_ceil(ROUNDS)).flat_map(|seed| [(seed, (16, 0)), (seed, (8, 8))]) {
         let mut world = world(16, 1 + seed, calls, classes);
         for round in 0..ROUNDS {
             let sums = all_at_once(&mut world, 16);

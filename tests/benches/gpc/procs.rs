@@ -156,9 +156,10 @@ fn quiet(report: &mut Report, members: u16, peers: &Peers) -> f64 {
     ours
 }
 
-/// The mean beside a process that computes on every processor but one.
+/// The mean beside processes that compute, as many as there are processors but one.
 fn loaded(report: &mut Report, members: u16, quiet: f64, peers: &Peers) {
-    let _busy = spawn(&["busy"], Stdio::null());
+    let others = cores().map_or(1, |cores| cores.len().saturating_sub(1).max(1));
+    let _busy: Vec<Guarded> = (0..others).map(|_| spawn(&["busy"], Stdio::null())).collect();
     let calls = (5000 / usize::from(members)).max(100);
     let case = format!("procs {members} ids 8 B loaded");
     let (mut ours, mut beside) = (Vec::new(), peers.beside(report, &case));

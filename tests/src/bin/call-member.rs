@@ -2,9 +2,9 @@
 //!
 //! It serves for a minute at most, or makes a call first, and ends with the test that started it.
 //!
-//! `call-member NODE [call | sleep | watched | count FILE | scripted ROOM]`: the meeting place is the descriptor that
+//! `call-member NODE [call | watched | count FILE | scripted ROOM]`: the meeting place is the descriptor that
 //! standard input is. With `call` it makes a call over all members before it serves, in which the last member hangs;
-//! with `sleep` it says so and serves nobody; with `watched` it lets its functions be looked at; with `count` it has a
+//! with `watched` it lets its functions be looked at; with `count` it has a
 //! function of its own in place of the built-in one that gathers, as which it tells how often it was woken, and
 //! computes until there is such a file if the header names it; with `scripted` it is one of a crowd
 //! (`umbra_tests::crowd`).
@@ -37,10 +37,6 @@ fn main() {
     let mut member = member(&station, node, 2);
     match what.as_deref() {
         Some("count") => return count(member, arguments.next().unwrap().into()),
-        Some("sleep") => {
-            println!("sleeps");
-            return std::thread::sleep(Duration::from_secs(60));
-        }
         Some("watched") => member.serve_probe().unwrap(),
         Some(_) => {
             let all: Vec<Node> = station.shape().nodes().collect();

@@ -96,7 +96,9 @@ fn planned(world: &World, members: u32, random: &mut Random) -> Planned {
     all.truncate(random.below(u64::from(members) + 1) as usize);
     let len = all.iter().filter(|&&member| member != root).count() as u32 + 1;
     let shapes = [Some(Shape::BINARY), Some(Shape::BINOMIAL), Some(Shape::FLAT), Shape::kary(3), Shape::knomial(4)];
-    let shape = shapes[random.below(5) as usize].unwrap_or(Shape::BINARY);
+    // A chain of all would take all levels that there may be.
+    let chain = (len <= 12 && random.below(8) == 0).then_some(Shape::CHAIN);
+    let shape = chain.or(shapes[random.below(5) as usize]).unwrap_or(Shape::BINARY);
     let mut mode = Mode::empty();
     for (flag, chance) in [(Mode::COLLECT, 2), (Mode::CANCEL_ON_FAIL, 4), (Mode::ORDERED, 4), (Mode::CUT_THROUGH, 4)] {
         mode.set(flag, random.below(chance) == 0);
@@ -111,7 +113,7 @@ fn planned(world: &World, members: u32, random: &mut Random) -> Planned {
         at_root: random.below(8) != 0,
         ..Call::new(SUM, &[])
     };
-    let parents = (random.below(5) == 0 && len <= 12).then(|| random_parents(len, random));
+    let parents = (random.below(5) == 0).then(|| random_parents(len, random));
     Planned { root, members: all, call, parents }
 }
 
