@@ -18,6 +18,8 @@ pub mod firmware;
 pub mod hands_on;
 pub mod hostile;
 pub mod hosts;
+pub mod late;
+pub mod lost;
 pub mod machine;
 pub mod memory_server;
 pub mod owned;

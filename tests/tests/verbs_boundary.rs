@@ -6,14 +6,16 @@
 use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use umbra::advect::{Options, Problem, run, run_rank, summary};
-use umbra::boundary::{Boundary, BoundaryError, Extent, Scope, Settings, Store, TransportError, VerbsRing};
+use umbra::boundary::{Boundary, BoundaryError, Extent, Scope, Store, VerbsRing};
 use umbra::boundary::{Fields as _, Mesh as _};
 use umbra::verbs::Port;
 use umbra_tests::answer::{good, value};
-use umbra_tests::boundary_job::{long_extent, send_to_one_that_does_not_receive};
+use umbra_tests::boundary_job::{SETTINGS, long_extent, send_to_one_that_does_not_receive};
+use umbra_tests::late::in_time;
+use umbra_tests::lost::{be, kill};
 use umbra_tests::random_exchanges::Exchanges;
 use umbra_tests::rig;
 use umbra_tests::verbs::device;
@@ -112,23 +114,24 @@ fn s7_a_long_send_to_a_rank_that_never_receives_returns() {
 }
 
 #[test]
-fn s41_a_rank_that_is_gone_is_named_before_the_deadline_or_at_it() {
+fn s41_a_rank_that_is_gone_is_named_with_its_channels_before_the_deadline_or_at_it() {
     let Some(port) = port() else { return };
     let options = Options { ranks: 2, ..Options::tiny(Problem::Shift, 2) };
     let (mesh, fields) = (options.mesh().unwrap(), options.exchanged().unwrap());
-    let settings = Settings { deadline: Some(Duration::from_secs(4)), ..Settings::default() };
+    let deadline = Duration::from_secs(4);
     let errors = all(&port, options.extent().unwrap(), |rank, end| {
-        let mut boundary = Boundary::build(&mesh, &fields, end, settings).unwrap();
+        let mut boundary = Boundary::build(&mesh, &fields, end, SETTINGS).unwrap();
         let mut store = Store::new(mesh.blocks(), mesh.shape().len(), &fields, 1);
         boundary.exchange(&mut store.stage(0)).unwrap();
+        boundary.set_deadline(Some(deadline));
         if rank == 1 {
             return None;
         }
         // Long enough that the other one is gone, whose queue pair was destroyed without a word.
         thread::sleep(Duration::from_millis(500));
-        let (begun, mut stage) = (Instant::now(), store.stage(0));
+        let mut stage = store.stage(0);
         assert!(stage.values(0, 0).is_none());
-        let error = loop {
+        let fails = || loop {
             if let Err(error) = boundary.send(&stage, Scope::Any) {
                 break error;
             }
@@ -136,12 +139,26 @@ fn s41_a_rank_that_is_gone_is_named_before_the_deadline_or_at_it() {
                 break error;
             }
         };
-        assert!(begun.elapsed() < Duration::from_secs(20), "{error}");
-        Some(error)
+        Some(in_time(deadline, fails))
     });
-    match errors[0].as_ref().unwrap() {
-        BoundaryError::Transport(TransportError::Broken { rank: 1, .. }) => {}
-        BoundaryError::Late(late) if late.missing.iter().all(|missing| missing.rank == 1) => {}
-        other => panic!("{other}"),
+    let error = errors[0].as_ref().unwrap();
+    let (BoundaryError::Lost(late) | BoundaryError::Late(late)) = error else { panic!("{error}") };
+    let of_the_other = |rank: u32, block: u32| rank == 1 && mesh.owner(block) == 1;
+    let mut missing = late.missing.iter();
+    assert!(late.count > 0 && missing.all(|missing| of_the_other(missing.rank, missing.key.sender)), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("rank 1: block ") && text.contains(", field 0, element ("), "{text}");
+}
+
+/// A process of a ring; as a test of its own it does nothing.
+#[test]
+fn a_rank() {
+    be::<VerbsRing>();
+}
+
+#[test]
+fn s41_a_killed_process_is_named_by_all_others_and_all_of_them_end() {
+    if device().is_some() {
+        kill::<VerbsRing>("a_rank", false);
     }
 }

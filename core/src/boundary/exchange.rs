@@ -255,6 +255,11 @@ where
         self.due
     }
 
+    /// Changes how long an exchange may take, from the next one on.
+    pub const fn set_deadline(&mut self, deadline: Option<Lapse>) {
+        self.config.deadline = deadline;
+    }
+
     /// Channels that keep the exchange from being over: of messages that were not sent, not received, or not given up.
     #[must_use]
     pub fn open(&self) -> u32 {

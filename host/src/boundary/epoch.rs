@@ -57,6 +57,12 @@ impl<T: Transport> Boundary<T> {
         Ok(boundary)
     }
 
+    /// Changes how long an exchange or a vote may take, from the next one on; the [`Settings`] said it until now.
+    pub fn set_deadline(&mut self, deadline: Option<Duration>) {
+        self.settings.deadline = deadline;
+        self.machine.set_deadline(deadline.map(lapse));
+    }
+
     /// Takes part in what the others [`build`](Self::build), although this rank has no mesh to build for: then no rank does.
     pub fn refuse(mut transport: T, settings: Settings) {
         refuse(&mut transport, 1, settings);
@@ -196,8 +202,7 @@ impl<T: Transport> Boundary<T> {
         let open = self.open();
         let next = self.vote(refuses);
         if open > 0 {
-            let late = Late::new(self.machine.missing());
-            return Err(BoundaryError::StillOpen(Late { count: open as usize, ..late }));
+            return Err(BoundaryError::StillOpen(Late { count: open as usize, ..self.late() }));
         }
         // Who has not heard everybody does not know whether the others change; after a refusal nobody does.
         let has_heard =
@@ -254,6 +259,10 @@ fn all_vote(transport: &mut impl Transport, round: u32, vote: Vote, settings: Se
     }
 }
 
+fn lapse(span: Duration) -> Lapse {
+    Lapse(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+}
+
 fn machine_of(
     mesh: &impl Mesh,
     fields: &[Field],
@@ -262,7 +271,7 @@ fn machine_of(
     epoch: u32,
 ) -> Result<Machine, BoundaryError> {
     let lent = channels(mesh, fields, transport.rank());
-    let deadline = settings.deadline.map(|span| Lapse(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)));
+    let deadline = settings.deadline.map(lapse);
     let (slots, smallest, largest) = (transport.slots(), settings.smallest_slot, settings.largest_slot);
     Ok(Machine::new(lent, Config { epoch, kind: Kind::GHOST, slots, smallest, largest, deadline })?)
 }

@@ -18,7 +18,7 @@ pub struct Late {
     pub missing: Vec<Missing>,
     /// How many are missing in all.
     pub count: usize,
-    /// What else than the peers may have kept them away: an agent that does nothing.
+    /// What else than the peers may have kept them away, an agent that does nothing; or why a rank is [lost](BoundaryError::Lost).
     pub hindered: Option<TransportError>,
 }
 
@@ -114,6 +114,10 @@ pub enum BoundaryError {
     /// The exchange is not over although its deadline is.
     #[error("{0}")]
     Late(Late),
+    /// A rank cannot be reached any more, and has not sent all of the open exchange; the first that is missing from it.
+    #[error("{}{} of its channels are missing{}", .0.hindered.as_ref().map_or_else(String::new, |why| format!("{why}; ")),
+        .0.count, .0.missing.first().map_or_else(String::new, |first| format!(", the first is {first}")))]
+    Lost(Late),
     /// Ranks did not agree in time to change the mesh.
     #[error("{0}")]
     Vote(#[from] VoteError),

@@ -92,7 +92,8 @@ impl<T: Transport> Boundary<T> {
             if self.half(half)? > Half::Fresh {
                 continue;
             }
-            let done = if half == LOCAL { self.send_local(view)? } else { self.send_nonlocal(view)? };
+            let done = if half == LOCAL { self.send_local(view) } else { self.send_nonlocal(view) };
+            let done = done.map_err(|error| self.named(error))?;
             if done {
                 self.halves[half] = Half::Sent;
             }
@@ -179,7 +180,8 @@ impl<T: Transport> Boundary<T> {
     /// the answer is `Ready`; until then nothing has changed but states.
     ///
     /// # Errors
-    /// [`BoundaryError::Late`] names what is missing after the deadline.
+    /// [`BoundaryError::Late`] names what is missing after the deadline, [`BoundaryError::Lost`] at once what is missing from a rank
+    /// that the transport cannot reach any more.
     pub fn receive(&mut self, view: &mut impl Fields, scope: Scope) -> Result<Poll<()>, BoundaryError> {
         if self.look(view, scope)? {
             return Ok(Poll::Ready(()));
@@ -193,7 +195,8 @@ impl<T: Transport> Boundary<T> {
         let mut ready = true;
         for &half in scope.halves() {
             if self.half(half)? < Half::Received {
-                ready &= if half == LOCAL { self.receive_local()? } else { self.receive_nonlocal()? };
+                let came = if half == LOCAL { self.receive_local() } else { self.receive_nonlocal() };
+                ready &= came.map_err(|error| self.named(error))?;
             }
         }
         if !ready {
@@ -213,8 +216,24 @@ impl<T: Transport> Boundary<T> {
         if self.now() <= self.machine.due() {
             return Ok(());
         }
-        let late = Late::new(self.machine.missing());
-        Err(BoundaryError::Late(Late { hindered: self.transport.hindered(), ..late }))
+        Err(BoundaryError::Late(Late { hindered: self.transport.hindered(), ..self.late() }))
+    }
+
+    /// What is missing. A rank whose message waits for those of others is not to blame, unless that has just changed.
+    pub(super) fn late(&self) -> Late {
+        let (missing, sequence) = (self.machine.missing(), self.machine.sequence());
+        let late = Late::new(missing.filter(|missing| !self.transport.is_here(missing.rank, sequence)));
+        if late.count > 0 { late } else { Late::new(self.machine.missing()) }
+    }
+
+    /// Says what is missing from a rank, if an error is of the way to it.
+    fn named(&self, error: BoundaryError) -> BoundaryError {
+        let BoundaryError::Transport(why) = error else { return error };
+        let late = Late::new(self.machine.missing().filter(|missing| why.unreached() == Some(missing.rank)));
+        match late.count {
+            0 => BoundaryError::Transport(why),
+            _ => BoundaryError::Lost(Late { hindered: Some(why), ..late }),
+        }
     }
 
     fn receive_local(&mut self) -> Result<bool, BoundaryError> {
@@ -314,7 +333,7 @@ impl<T: Transport> Boundary<T> {
     /// Receives until all is there.
     ///
     /// # Errors
-    /// [`BoundaryError::Late`].
+    /// As [`receive`](Self::receive).
     pub fn wait(&mut self, view: &mut impl Fields, scope: Scope) -> Result<(), BoundaryError> {
         let mut patience = patience();
         for turn in 1u64.. {

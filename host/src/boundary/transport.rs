@@ -138,6 +138,18 @@ pub enum TransportError {
     },
 }
 
+impl TransportError {
+    /// The rank that cannot be reached any more, or is not there.
+    pub(super) const fn unreached(&self) -> Option<u32> {
+        match self {
+            TransportError::Broken { rank, .. }
+            | TransportError::Refused { rank, .. }
+            | TransportError::Silent { rank } => Some(*rank),
+            _ => None,
+        }
+    }
+}
+
 /// Bytes that came, in words.
 fn count(came: &Option<u64>) -> String {
     came.map_or_else(|| "more".to_owned(), |bytes| bytes.to_string())
@@ -189,6 +201,12 @@ pub trait Transport {
     /// [`TransportError`].
     fn ready(&mut self, _sequence: u32) -> Result<bool, TransportError> {
         Ok(true)
+    }
+
+    /// Whether the message of a rank in this exchange is known to be here, although not all are and it was not shown; asked after
+    /// the deadline.
+    fn is_here(&self, _from: u32, _sequence: u32) -> bool {
+        false
     }
 
     /// What else than the peers may keep the open exchange from being over, after its deadline.

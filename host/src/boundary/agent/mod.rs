@@ -279,6 +279,12 @@ impl Transport for Attended {
         Ok(self.board().news(slot)?.load(Ordering::Acquire) == complete)
     }
 
+    fn is_here(&self, from: u32, sequence: u32) -> bool {
+        // ORDERING: for a report; nothing of the message is read by it.
+        let seen = self.board().seen(from, sequence % self.fabric.slots());
+        seen.is_ok_and(|seen| seen.load(Ordering::Relaxed) == board::stamp(self.epoch, sequence))
+    }
+
     fn hindered(&self) -> Option<TransportError> {
         // Whether messages wait here says nothing: a peer that the same agent has left alone could send none.
         let (board, rank) = (self.board(), self.fabric.rank());
