@@ -345,7 +345,7 @@ impl Transport for Damaging {
     fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
         self.0.write_plan(to, bytes)
     }
-    fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError> {
+    fn read_plan(&self, from: u32) -> Result<Option<Vec<u8>>, TransportError> {
         self.0.read_plan(from)
     }
 }

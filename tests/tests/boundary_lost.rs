@@ -60,7 +60,7 @@ impl Transport for Breaking {
     fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
         self.0.write_plan(to, bytes)
     }
-    fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError> {
+    fn read_plan(&self, from: u32) -> Result<Option<Vec<u8>>, TransportError> {
         self.0.read_plan(from)
     }
     fn keeps_plans(&self) -> bool {

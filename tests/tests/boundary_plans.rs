@@ -1,9 +1,11 @@
 //! Plans that ranks show each other: what they choose, and what they do not share.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use umbra::boundary::{
     Agent, Attended, Boundary, BoundaryError, Differs, Extent, Fabric, Field, Grid, Mesh, Settings, Store, Transport,
@@ -16,7 +18,7 @@ use umbra_tests::boundary_job::{SETTINGS, shape};
 type Post = Arc<Mutex<Vec<VecDeque<Vec<u8>>>>>;
 
 /// An end whose plans are messages: each is read once. Those of one rank to another may get lost.
-struct Posted(Fabric, Post, Option<[u32; 2]>);
+struct Posted(Fabric, Post, Option<[u32; 2]>, Cell<bool>);
 
 impl Posted {
     fn pair(&self, from: u32, to: u32) -> usize {
@@ -36,10 +38,11 @@ impl Transport for Posted {
         }
         Ok(())
     }
-    fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError> {
-        // It was sent before the vote that has come, so there is nothing to wait for.
-        let plan = self.1.lock().unwrap()[self.pair(from, self.rank())].pop_front();
-        plan.ok_or(TransportError::Silent { rank: from })
+    fn read_plan(&self, from: u32) -> Result<Option<Vec<u8>>, TransportError> {
+        // Each is still under way when it is asked for first.
+        self.3.set(!self.3.get());
+        let mut post = self.1.lock().unwrap();
+        Ok(if self.3.get() { None } else { post[self.pair(from, self.rank())].pop_front() })
     }
 }
 
@@ -122,7 +125,7 @@ fn a_peer_that_shares_no_channel_any_more_is_said_to_have_none() {
 #[test]
 fn nobody_waits_for_a_plan_of_a_rank_that_shares_no_channel() {
     let post = Post::new(Mutex::new(vec![VecDeque::new(); 9]));
-    let errors = in_another_mesh(|end| Posted(end, post.clone(), None));
+    let errors = in_another_mesh(|end| Posted(end, post.clone(), None, Cell::default()));
     assert_eq!(alone(&errors[0], 1).unwrap().key.sender, 1);
     assert!(matches!(errors[1], BoundaryError::Differs(Differs { rank: 0, ours: None, theirs: Some(_), .. })));
     assert_eq!(errors[2], BoundaryError::RefusedElsewhere(0));
@@ -132,9 +135,10 @@ fn nobody_waits_for_a_plan_of_a_rank_that_shares_no_channel() {
 #[test]
 fn a_plan_that_does_not_come_leaves_none_behind() {
     let post = Post::new(Mutex::new(vec![VecDeque::new(); 9]));
+    let settings = Settings { deadline: Some(Duration::from_secs(4)), ..SETTINGS };
     let errors = three(
-        |end| Posted(end, post.clone(), Some([1, 0])),
-        |_, end, _| Boundary::build(&row([0, 1, 2]), &FIELDS, end, SETTINGS).map(|_| ()).unwrap_err(),
+        |end| Posted(end, post.clone(), Some([1, 0]), Cell::default()),
+        |_, end, _| Boundary::build(&row([0, 1, 2]), &FIELDS, end, settings).map(|_| ()).unwrap_err(),
     );
     let refused = BoundaryError::RefusedElsewhere(0);
     assert_eq!(errors, [TransportError::Silent { rank: 1 }.into(), refused.clone(), refused]);
@@ -153,7 +157,7 @@ fn peers_come_and_go() {
     };
     let post = Post::new(Mutex::new(vec![VecDeque::new(); 9]));
     three(
-        |end| Posted(end, post.clone(), None),
+        |end| Posted(end, post.clone(), None, Cell::default()),
         |rank, end, store| body(rank, Boundary::build(&meshes[0], &FIELDS, end, SETTINGS).unwrap(), store),
     );
 }

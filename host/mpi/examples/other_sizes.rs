@@ -109,7 +109,7 @@ impl<T: Transport> Transport for Faulty<T> {
     fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
         self.0.write_plan(to, bytes)
     }
-    fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError> {
+    fn read_plan(&self, from: u32) -> Result<Option<Vec<u8>>, TransportError> {
         self.0.read_plan(from)
     }
 }

@@ -25,11 +25,24 @@ const READY: u32 = 7;
 pub(crate) const STRIPS: u32 = 8;
 /// Bytes of a vote: its round, and its three numbers.
 const BYTES: usize = 16;
-/// How long a plan may take that was sent before the vote that has come.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// The last two votes of a rank with their rounds, by the last bit of the round.
 type Votes = [Option<(u32, Vote)>; 2];
+
+/// A message that was seen and is being received. It may be long, and its sender may stall in the middle of it.
+#[derive(Debug)]
+struct Coming {
+    from: u32,
+    tag: u32,
+    bytes: usize,
+    buffer: Buffer,
+}
+
+impl Coming {
+    fn into_bytes(self) -> Vec<u8> {
+        let words = self.buffer.words().unwrap_or(&[]);
+        words.iter().flat_map(|word| word.to_ne_bytes()).take(self.bytes).collect()
+    }
+}
 
 /// Votes and plans of one rank.
 #[derive(Debug)]
@@ -37,6 +50,8 @@ pub(crate) struct Ballot {
     world: Communicator,
     /// Of each rank.
     heard: RefCell<Vec<Votes>>,
+    /// What was seen, and is not all here.
+    coming: RefCell<Vec<Coming>>,
     /// What was sent and may still be under way.
     sent: Vec<Buffer>,
 }
@@ -56,7 +71,7 @@ impl Ballot {
             Ends::Without(rank) => return Err(TransportError::Silent { rank }),
         }
         let heard = RefCell::new(vec![[None; 2]; world.size() as usize]);
-        let mut ballot = Ballot { world, heard, sent: Vec::new() };
+        let mut ballot = Ballot { world, heard, coming: RefCell::default(), sent: Vec::new() };
         let until = deadline.and_then(|deadline| Instant::now().checked_add(deadline));
         ballot.meet(BEGIN, until)?;
         prepare()?;
@@ -69,7 +84,7 @@ impl Ballot {
     fn meet(&mut self, tag: u32, until: Option<Instant>) -> Result<(), TransportError> {
         self.send_all(tag, &[])?;
         for rank in self.others() {
-            while self.receive_any(rank)? != Some(tag) {
+            while self.receive(rank, None)?.map(|came| came.tag) != Some(tag) {
                 if until.is_some_and(|until| Instant::now() > until) {
                     self.world.ends().set(Ends::Without(rank));
                     return Err(TransportError::Silent { rank });
@@ -116,30 +131,24 @@ impl Ballot {
         self.others().try_for_each(|rank| self.send(rank, tag, bytes))
     }
 
-    /// The next message of a rank with this tag, if it is there.
-    fn receive(&self, from: u32, tag: u32) -> Result<Option<Vec<u8>>, MpiError> {
-        let Some(len) = self.world.probe(from, tag)? else { return Ok(None) };
-        let buffer = self.take(from, tag, len)?;
-        let bytes = buffer.words().unwrap_or(&[]).iter().flat_map(|word| word.to_ne_bytes()).take(len);
-        Ok(Some(bytes.collect()))
-    }
-
-    /// The tag of the next message of a rank, if it is there; nobody wants what is in it.
-    fn receive_any(&self, from: u32) -> Result<Option<u32>, MpiError> {
-        let Some((tag, len)) = self.world.probe_any(from)? else { return Ok(None) };
-        self.take(from, tag, len)?;
-        Ok(Some(tag))
-    }
-
-    /// Receives a message that was seen.
-    fn take(&self, from: u32, tag: u32, len: usize) -> Result<Buffer, MpiError> {
-        let mut buffer = Buffer::new(len);
-        buffer.receive(&self.world, from, tag, len)?;
-        // It is on its way already, and nobody else receives it.
-        while buffer.test()?.is_none() {
-            std::thread::yield_now();
-        }
-        Ok(buffer)
+    /// The next message of a rank, with this tag or with any, if all of it is here. Nobody waits for the rest.
+    fn receive(&self, from: u32, tag: Option<u32>) -> Result<Option<Coming>, MpiError> {
+        let mut coming = self.coming.borrow_mut();
+        let wanted = |coming: &Coming| coming.from == from && tag.is_none_or(|tag| coming.tag == tag);
+        let at = if let Some(at) = coming.iter().position(wanted) {
+            at
+        } else {
+            let seen = match tag {
+                Some(tag) => self.world.probe(from, tag)?.map(|bytes| (tag, bytes)),
+                None => self.world.probe_any(from)?,
+            };
+            let Some((tag, bytes)) = seen else { return Ok(None) };
+            let mut buffer = Buffer::new(bytes);
+            buffer.receive(&self.world, from, tag, bytes)?;
+            coming.push(Coming { from, tag, bytes, buffer });
+            coming.len() - 1
+        };
+        Ok(coming[at].buffer.test()?.map(|_| coming.remove(at)))
     }
 
     pub(crate) fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError> {
@@ -159,8 +168,9 @@ impl Ballot {
         let mut heard = self.heard.borrow_mut();
         let heard = heard.get_mut(rank as usize).ok_or(TransportError::NoRank { rank, ranks })?;
         while rank != self.world.rank()
-            && let Some(bytes) = self.receive(rank, VOTE)?
+            && let Some(came) = self.receive(rank, Some(VOTE))?
         {
+            let bytes = came.into_bytes();
             let [round, epoch, sequence, open] = [0, 1, 2, 3].map(|at| {
                 let number = bytes.get(at * 4..).and_then(|bytes| bytes.first_chunk());
                 number.map_or(0, |number| u32::from_le_bytes(*number))
@@ -176,16 +186,9 @@ impl Ballot {
         Ok(self.send(to, PLAN, bytes)?)
     }
 
-    /// It was sent before the vote that has come already.
-    pub(crate) fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError> {
-        let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
-            if let Some(bytes) = self.receive(from, PLAN)? {
-                return Ok(bytes);
-            }
-            std::thread::yield_now();
-        }
-        Err(TransportError::Silent { rank: from })
+    /// It was sent before the vote that has come already, and is soon here.
+    pub(crate) fn read_plan(&self, from: u32) -> Result<Option<Vec<u8>>, TransportError> {
+        Ok(self.receive(from, Some(PLAN))?.map(Coming::into_bytes))
     }
 }
 

@@ -259,7 +259,7 @@ impl Transport for MpiSlot {
         self.ballot.write_plan(to, bytes)
     }
 
-    fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError> {
+    fn read_plan(&self, from: u32) -> Result<Option<Vec<u8>>, TransportError> {
         self.ballot.read_plan(from)
     }
 }

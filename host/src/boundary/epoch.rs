@@ -16,7 +16,7 @@ use super::rows::Strips;
 use super::scope::Half;
 use super::settings::Settings;
 use super::tasks::{Boundary, Machine, patience, pause};
-use super::transport::Transport;
+use super::transport::{Transport, TransportError};
 
 impl<T: Transport> Boundary<T> {
     /// Builds the channels of a mesh, and compares them with those of all peers. All ranks do this together.
@@ -110,27 +110,17 @@ impl<T: Transport> Boundary<T> {
 
     /// Compares the plans of others with those here, and learns how much of a message they take in a slot.
     fn read(&mut self) -> Result<(), BoundaryError> {
-        let keeps = self.transport.keeps_plans();
-        let mut outcome = Ok(());
-        for rank in others(&self.transport) {
-            let at = peer_of(&self.machine, rank);
-            if keeps && at.is_none() {
-                continue;
-            }
-            // After a failure the rest is read all the same: what is left unread would be taken for a plan of the next epoch.
-            outcome = outcome.and(self.read_from(rank, at));
-        }
-        outcome
-    }
-
-    /// The same for one rank, which is the peer `at` if it shares channels.
-    fn read_from(&mut self, rank: u32, at: Option<usize>) -> Result<(), BoundaryError> {
-        let image = self.transport.read_plan(rank)?;
-        let peer = at.map(|at| &self.machine.peers()[at]);
-        let ours = peer.map_or(&[][..], |peer| &self.machine.entries()[part(peer.inbound())]);
-        let wish = build::compare(rank, peer.map(|peer| peer.fingerprints()[1]), ours, &image);
-        let wish = wish.map_err(BoundaryError::Differs)?;
-        Ok(at.map_or(Ok(()), |at| self.machine.on_wish(at, wish))?)
+        let Boundary { machine, transport, settings, .. } = self;
+        let keeps = transport.keeps_plans();
+        let ranks = others(transport).filter(|&rank| !keeps || peer_of(machine, rank).is_some()).collect();
+        read_all(transport, settings.deadline, ranks, |rank, image| {
+            let at = peer_of(machine, rank);
+            let peer = at.map(|at| &machine.peers()[at]);
+            let ours = peer.map_or(&[][..], |peer| &machine.entries()[part(peer.inbound())]);
+            let wish = build::compare(rank, peer.map(|peer| peer.fingerprints()[1]), ours, image);
+            let wish = wish.map_err(BoundaryError::Differs)?;
+            Ok(at.map_or(Ok(()), |at| machine.on_wish(at, wish))?)
+        })
     }
 
     /// Shows the plans to the peers they are with, and looks at theirs.
@@ -216,6 +206,33 @@ impl<T: Transport> Boundary<T> {
 pub(super) fn others<T: Transport>(transport: &T) -> impl Iterator<Item = u32> + use<T> {
     let me = transport.rank();
     (0..transport.ranks()).filter(move |&rank| rank != me)
+}
+
+/// Reads what each of these ranks has written, as it comes. All of it may take half of the deadline: the others wait for the vote of
+/// this rank meanwhile, and shall hear from it that something is missing.
+pub(super) fn read_all(
+    transport: &impl Transport,
+    deadline: Option<Duration>,
+    mut left: Vec<u32>,
+    mut each: impl FnMut(u32, &[u8]) -> Result<(), BoundaryError>,
+) -> Result<(), BoundaryError> {
+    let (mut outcome, begun, mut patience) = (Ok(()), Instant::now(), patience());
+    loop {
+        // After a failure the rest is read all the same: what is left unread would be taken for a plan of the next epoch.
+        left.retain(|&rank| {
+            let Some(image) = transport.read_plan(rank).transpose() else { return true };
+            let read = image.map_err(BoundaryError::from).and_then(|image| each(rank, &image));
+            if outcome.is_ok() {
+                outcome = read;
+            }
+            false
+        });
+        let Some(&rank) = left.first() else { return outcome };
+        if deadline.is_some_and(|deadline| begun.elapsed() > deadline / 2) {
+            return outcome.and(Err(TransportError::Silent { rank }.into()));
+        }
+        pause(&mut patience);
+    }
 }
 
 /// The number of the peer that is this rank.

@@ -351,14 +351,14 @@ impl Transport for Fabric {
         self.spill(to, 0, 8 + bytes.len())
     }
 
-    fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError> {
+    fn read_plan(&self, from: u32) -> Result<Option<Vec<u8>>, TransportError> {
         let len = self.words(from, self.rank, 0, Place::Overflow(0), 0, 1)?[0].load(Ordering::Relaxed);
         // A length that the area does not have is refused below, before anything is reserved.
         let len = usize::try_from(len).unwrap_or(usize::MAX).min(self.extent.capacity());
         let words = self.words(from, self.rank, 0, Place::Overflow(0), 1, len.div_ceil(8))?;
         let mut bytes = vec![0; len];
         Self::load_bytes(words, &mut bytes);
-        Ok(bytes)
+        Ok(Some(bytes))
     }
 }
 

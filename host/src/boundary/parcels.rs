@@ -11,7 +11,7 @@
 
 use umbra_core::codec::Reader;
 
-use super::epoch::{elsewhere, others};
+use super::epoch::{elsewhere, others, read_all};
 use super::error::BoundaryError;
 use super::tasks::Boundary;
 use super::transport::Transport;
@@ -74,29 +74,23 @@ impl<T: Transport> Boundary<T> {
     /// Adds a part of each rank to what came of it; how many rounds the others need, if they say so.
     fn read_parts(&self, came: &mut [Vec<u8>], round: u64, part: u64, most: u64) -> Result<u64, BoundaryError> {
         let mut rounds = 0;
-        // After a failure the rest is read all the same: what is left unread would be taken for a plan of the next epoch.
-        let mut outcome = Ok(());
-        for rank in others(&self.transport) {
+        read_all(&self.transport, self.settings.deadline, others(&self.transport).collect(), |rank, read| {
             let refused = |why| BoundaryError::Parcel { rank, why };
-            let mut add = || {
-                let read = self.transport.read_plan(rank)?;
-                let (theirs, bytes) = match round {
-                    0 => (Reader::new(&read).u64().map_err(|_| refused(SHORT))?, read.get(ROUNDS..).unwrap_or(&[])),
-                    _ => (0, &read[..]),
-                };
-                let all = came.get_mut(rank as usize).ok_or(refused(SHORT))?;
-                let whole = (all.len() + bytes.len()) as u64;
-                if theirs > most.div_ceil(part).max(1) || bytes.len() as u64 > part || whole > most {
-                    return Err(refused(LONG));
-                }
-                heap::more(all, bytes.len()).map_err(|_| refused(MEMORY))?;
-                all.extend_from_slice(bytes);
-                rounds = rounds.max(theirs);
-                Ok(())
+            let (theirs, bytes) = match round {
+                0 => (Reader::new(read).u64().map_err(|_| refused(SHORT))?, read.get(ROUNDS..).unwrap_or(&[])),
+                _ => (0, read),
             };
-            outcome = outcome.and(add());
-        }
-        outcome.map(|()| rounds)
+            let all = came.get_mut(rank as usize).ok_or(refused(SHORT))?;
+            let whole = (all.len() + bytes.len()) as u64;
+            if theirs > most.div_ceil(part).max(1) || bytes.len() as u64 > part || whole > most {
+                return Err(refused(LONG));
+            }
+            heap::more(all, bytes.len()).map_err(|_| refused(MEMORY))?;
+            all.extend_from_slice(bytes);
+            rounds = rounds.max(theirs);
+            Ok(())
+        })?;
+        Ok(rounds)
     }
 }
 

@@ -270,9 +270,10 @@ pub trait Transport {
     /// [`TransportError`].
     fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError>;
 
-    /// Reads what a rank has written by [`write_plan`](Self::write_plan).
+    /// Reads what a rank has written by [`write_plan`](Self::write_plan); nothing if it is a message that is not all here. It is
+    /// asked again then, until the deadline of a vote.
     ///
     /// # Errors
     /// [`TransportError`].
-    fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError>;
+    fn read_plan(&self, from: u32) -> Result<Option<Vec<u8>>, TransportError>;
 }

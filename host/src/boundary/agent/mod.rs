@@ -335,7 +335,7 @@ impl Transport for Attended {
         self.fabric.write_plan(to, bytes)
     }
 
-    fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError> {
+    fn read_plan(&self, from: u32) -> Result<Option<Vec<u8>>, TransportError> {
         self.fabric.read_plan(from)
     }
 }

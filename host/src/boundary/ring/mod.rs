@@ -286,7 +286,7 @@ impl Transport for VerbsRing {
         self.send(to, u64::MAX, at, words.len() * 8, word(PLAN, 0, 0))
     }
 
-    fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError> {
+    fn read_plan(&self, from: u32) -> Result<Option<Vec<u8>>, TransportError> {
         // It came before the vote that has come, on the same queue pair.
         let part = from as usize * self.layout.inbox() + self.layout.plan();
         let len = u64::from_le(self.words(&self.inbox, part, 0, 1)?[0].load(Ordering::Relaxed));
@@ -294,7 +294,7 @@ impl Transport for VerbsRing {
         let words = self.words(&self.inbox, part, 1, len.div_ceil(8))?;
         let mut bytes = vec![0; len];
         Fabric::load_bytes(words, &mut bytes);
-        Ok(bytes)
+        Ok(Some(bytes))
     }
 }
 
