@@ -5,8 +5,12 @@
 //! its receiver, some libraries let the sender wait for a receiver that stalls, and then others for that sender; they may be
 //! told of that too.
 //!
+//! With `begun` the rank stops after it has begun to send, in the middle of a message if that is long. Its receivers are told the
+//! same, drop their ends long before it goes on, and make new ones with it.
+//!
 //! ```text
 //! mpirun -n RANKS stalled slot|rma|early|probe VALUES [again]
+//! mpirun -n RANKS stalled slot|early|probe VALUES begun
 //! ```
 #![forbid(unsafe_code)]
 
@@ -14,8 +18,9 @@ mod together;
 
 use std::error::Error;
 use std::io::{self, Write as _};
+use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use umbra::boundary::{
     Boundary, BoundaryError, Field, Grid, Late, Mesh as _, Scope, Settings, Store, Transport, largest_message,
@@ -28,6 +33,8 @@ type Checked = Result<(), Box<dyn Error>>;
 /// The rank that stalls; the ranks beside it wait.
 const STALLED: u32 = 1;
 const DEADLINE: Duration = Duration::from_secs(2);
+/// How long the rank is stopped that has begun to send.
+const STOPPED: Duration = Duration::from_secs(8);
 const PATIENT: Option<Duration> = Some(Duration::from_secs(60));
 
 /// A ring of blocks, one a rank, with strips of so many values.
@@ -96,6 +103,50 @@ fn late<V: std::fmt::Debug>(
     if right && stalled == beside { Ok(text) } else { Err(format!("names something else: {late:?}").into()) }
 }
 
+/// Stops this process from outside, for so long.
+fn stop(span: Duration) -> Checked {
+    let pid = std::process::id();
+    let line = format!("kill -STOP {pid} && sleep {} && kill -CONT {pid}", span.as_secs());
+    let status = Command::new("sh").args(["-c", &line]).status()?;
+    if status.success() { Ok(()) } else { Err(format!("not stopped: {status}").into()) }
+}
+
+/// One exchange that all take part in, and one in which a rank stops after it has sent.
+fn stop_in_the_middle<T: Transport>(world: Communicator, transport: T, values: u32) -> Checked {
+    let (rank, ranks) = (world.rank(), world.size());
+    let (grid, fields) = (mesh(ranks, values)?, [Field::DENSE]);
+    let settings = Settings { deadline: PATIENT, ..Settings::default() };
+    let mut boundary = Boundary::build(&grid, &fields, transport, settings)?;
+    let mut store = Store::new(grid.blocks(), grid.shape().len(), &fields, 1);
+    store.allocate(rank, 0)?;
+    boundary.exchange(&mut store.stage(0))?;
+    boundary.set_deadline(Some(DEADLINE));
+    world.gather(&[0])?;
+    if rank == STALLED {
+        if boundary.send(&store.stage(0), Scope::Any)?.is_pending() {
+            return Err("there is no slot to send into".into());
+        }
+        // After that its receivers still wait, and drop what they wait for.
+        stop(STOPPED)?;
+        return Ok(());
+    }
+    let begun = Instant::now();
+    let done = boundary.exchange(&mut store.stage(0));
+    // What is short is there at once, and some libraries read what is long out of a process that is stopped.
+    if done.is_err() {
+        let beside = (rank + 1) % ranks == STALLED || (STALLED + 1) % ranks == rank;
+        writeln!(io::stdout(), "{}", late(rank, &done, false, beside)?)?;
+    }
+    drop(boundary);
+    let took = begun.elapsed();
+    // A second is what is waited for a receive that has begun, and another one is grace.
+    if took > DEADLINE + Duration::from_secs(2) {
+        return Err(format!("error and end took {took:?}").into());
+    }
+    writeln!(io::stdout(), "{} bytes are left to the library", world.abandoned())?;
+    Ok(())
+}
+
 /// What all ranks do after that, over new ends.
 fn again<T: Transport>(world: Communicator, transport: T, values: u32) -> Checked {
     let (grid, fields) = (mesh(world.size(), values)?, [Field::DENSE]);
@@ -110,13 +161,17 @@ fn again<T: Transport>(world: Communicator, transport: T, values: u32) -> Checke
 fn run(world: Communicator) -> Checked {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [name, values, more @ ..] = &words[..] else {
-        return Err("usage: mpirun -n RANKS stalled slot|rma|early|probe VALUES [again]".into());
+        return Err("usage: mpirun -n RANKS stalled slot|rma|early|probe VALUES [again|begun]".into());
     };
     let values = values.parse()?;
     let message = largest_message(&mesh(world.size(), values)?, &[Field::DENSE], world.size());
     let words = if name == "rma" { MpiRma::words(world.size(), message) } else { 1 };
     let window = Window::allocate(&world, words)?;
+    let begun = more.first().is_some_and(|more| more == "begun");
     let both = |nth: u32| match (name.as_str(), nth) {
+        ("slot", 0) if begun => stop_in_the_middle(world, MpiSlot::new(world, PATIENT)?, values),
+        ("early", 0) if begun => stop_in_the_middle(world, MpiStrips::early(world, PATIENT)?, values),
+        ("probe", 0) if begun => stop_in_the_middle(world, MpiStrips::probing(world, PATIENT)?, values),
         ("slot", 0) => stall(world, MpiSlot::new(world, PATIENT)?, values, false),
         ("rma", 0) => stall(world, MpiRma::new(world, &window, PATIENT)?, values, true),
         ("early", 0) => stall(world, MpiStrips::early(world, PATIENT)?, values, false),

@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 
 use mpi::ffi;
 
-pub(crate) use buffer::{Buffer, Came};
+pub(crate) use buffer::{Buffer, Came, abandoned};
 pub use window::{Window, WindowError};
 
 /// A call that MPI refused.
@@ -174,6 +174,13 @@ impl Communicator {
         // SAFETY: `from` has `len` numbers and `to` so many of each process, until the call returns.
         check(call, unsafe { ffi::MPI_Allgather(from, len, kind, to, len, kind, self.raw) })?;
         Ok(all)
+    }
+
+    /// Bytes of memory of this process, over all communicators, that a library may still write to because a message into it has begun
+    /// and its sender has stopped: nobody else gets them until the process ends. Ends that were dropped have waited a second for that.
+    #[must_use]
+    pub fn abandoned(&self) -> u64 {
+        abandoned()
     }
 
     /// Ends all processes: the others would wait for this one.

@@ -5,12 +5,23 @@
 //!
 //! Source: MPI 3.1, chapter 3 (point-to-point).
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
 
 use mpi::ffi;
 
 use super::{Communicator, MpiError, SUCCESS, check, count, received};
+
+/// How long receives that are dropped may take to end.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+thread_local! {
+    // Calls of MPI are made by one thread.
+    static UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
+    static ABANDONED: Cell<u64> = const { Cell::new(0) };
+}
 
 /// How long a message was that has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -188,17 +199,52 @@ impl Drop for Buffer {
         match self.way {
             Way::Idle => {}
             Way::Out => std::mem::forget(std::mem::take(&mut self.words)),
-            Way::In => {
-                for request in &mut self.requests {
-                    // SAFETY: the request of a receive under way.
-                    let cancelled = unsafe { ffi::MPI_Cancel(request) } == SUCCESS;
-                    // SAFETY: a cancelled receive ends, whatever others do (MPI 3.1, 3.8.4), and so does one that came;
-                    // one that was not cancelled may never end.
-                    if !cancelled || unsafe { ffi::MPI_Wait(request, ffi::RSMPI_STATUS_IGNORE) } != SUCCESS {
-                        std::mem::forget(std::mem::take(&mut self.words));
-                    }
-                }
-            }
+            Way::In => self.cancel(),
         }
     }
+}
+
+impl Buffer {
+    /// Cancels a receive, and waits until it has ended, for so long as it may.
+    fn cancel(&mut self) {
+        for request in &mut self.requests {
+            // SAFETY: the request of a receive under way. Whether it was cancelled shows below.
+            let _ = unsafe { ffi::MPI_Cancel(request) };
+        }
+        let begun = Instant::now();
+        while let Some(request) = self.requests.last_mut() {
+            let mut flag = 0;
+            // SAFETY: as above; nobody wants to know how it has ended.
+            let code = unsafe { ffi::MPI_Test(request, &raw mut flag, ffi::RSMPI_STATUS_IGNORE) };
+            if code == SUCCESS && flag == 0 {
+                // A cancelled receive ends, whatever others do (MPI 3.1, 3.8.4). One that a message was found for is not cancelled any
+                // more, and ends when its sender goes on: it may have stopped for good in the middle.
+                if Instant::now() < patience(begun) {
+                    std::thread::yield_now();
+                    continue;
+                }
+                // SAFETY: as above; the library keeps what it needs until the receive has ended.
+                let _ = unsafe { ffi::MPI_Request_free(request) };
+            }
+            if code != SUCCESS || flag == 0 {
+                // The library may write there as long as the process lives, so nobody else gets this memory any more.
+                ABANDONED.set(ABANDONED.get() + self.bytes());
+                std::mem::forget(std::mem::take(&mut self.words));
+            }
+            self.requests.pop();
+        }
+    }
+}
+
+/// Until when a receive that cannot be cancelled is waited for. Those that are dropped one after the other, such as the strips of one
+/// message, share one patience.
+fn patience(begun: Instant) -> Instant {
+    let until = UNTIL.get().filter(|until| begun < *until + PATIENCE).unwrap_or(begun + PATIENCE);
+    UNTIL.set(Some(until));
+    until
+}
+
+/// Bytes of receives that could neither end nor be cancelled: their memory is never used again.
+pub(crate) fn abandoned() -> u64 {
+    ABANDONED.get()
 }
