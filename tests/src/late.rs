@@ -3,6 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use umbra_core::atomic::{AtomicU32, Ordering};
+
 /// How long after its deadline a wait may end, on a machine that does nothing else.
 pub const GRACE: Duration = Duration::from_secs(1);
 /// Rests of a wait between two of its looks at the clock, and how long each is, as the exchange of boundaries has them.
@@ -16,6 +18,25 @@ const REST: Duration = Duration::from_micros(100);
 /// If it ends later.
 pub fn in_time<R>(deadline: Duration, wait: impl FnOnce() -> R) -> R {
     within(deadline, GRACE, wait)
+}
+
+/// Runs this beside a thread that does nothing but rest, and returns how long that one did not get a processor at most.
+pub fn beside_one_that_rests<R>(run: impl FnOnce() -> R) -> (R, Duration) {
+    let over = AtomicU32::new(0);
+    thread::scope(|scope| {
+        let rests = scope.spawn(|| {
+            let mut longest = Duration::ZERO;
+            while over.load(Ordering::Relaxed) == 0 {
+                let begun = Instant::now();
+                thread::sleep(REST);
+                longest = longest.max(begun.elapsed());
+            }
+            longest
+        });
+        let outcome = run();
+        over.store(1, Ordering::Relaxed);
+        (outcome, rests.join().expect("it only sleeps"))
+    })
 }
 
 fn within<R>(deadline: Duration, grace: Duration, wait: impl FnOnce() -> R) -> R {
@@ -45,6 +66,12 @@ mod tests {
     #[test]
     fn who_sleeps_until_the_deadline_is_in_time() {
         assert_eq!(in_time(Duration::from_millis(50), || thread::sleep(Duration::from_millis(50))), ());
+    }
+
+    #[test]
+    fn who_rests_gets_a_processor_again_while_another_one_waits() {
+        let (slept, longest) = beside_one_that_rests(|| thread::sleep(Duration::from_millis(50)));
+        assert!(slept == () && longest >= REST, "{longest:?}");
     }
 
     #[test]

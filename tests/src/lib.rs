@@ -21,6 +21,7 @@ pub mod hosts;
 pub mod late;
 pub mod lost;
 pub mod machine;
+pub mod meeting;
 pub mod memory_server;
 pub mod owned;
 pub mod random_exchanges;

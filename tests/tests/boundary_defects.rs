@@ -4,7 +4,7 @@
 //! shared segment.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 use std::thread;
 
 use umbra::advect::{self, Options, Problem};
@@ -15,6 +15,7 @@ use umbra::boundary::{
 use umbra::sys::segment::Segment;
 use umbra_core::boundary::{Channel, HEAD, Message, Place, Refusal, Role, Shape};
 use umbra_tests::boundary_job::{self, SETTINGS};
+use umbra_tests::meeting::Meeting;
 
 /// Two blocks in a row, one on each of two ranks, or both on one; each wants all of the cells of the other.
 fn row(cells: u32, ranks: u32) -> Grid {
@@ -76,7 +77,7 @@ fn finish(boundary: &mut Boundary<Fabric>, store: &mut Store) {
 #[test]
 fn s11_memory_that_is_used_again_under_a_send_in_flight_changes_no_value_that_arrives() {
     const CELLS: usize = 128 * 1024 / 8;
-    let (sent, used) = (Barrier::new(2), Barrier::new(2));
+    let (sent, used) = (Meeting::of(0..2), Meeting::of(0..2));
     ranks(&row(CELLS as u32, 2), 2, sparse(), |rank, mut boundary, mut store, _| {
         // First what does not fit into the slot, and stays with its sender; then what fits.
         for turn in 1..=20 {
@@ -91,9 +92,9 @@ fn s11_memory_that_is_used_again_under_a_send_in_flight_changes_no_value_that_ar
             } else {
                 assert!(boundary.send(&store.stage(0), Scope::Any).unwrap().is_ready());
             }
-            sent.wait();
+            sent.wait(rank);
             finish(&mut boundary, &mut store);
-            used.wait();
+            used.wait(rank);
             if rank == 1 {
                 assert!(came(&store, 1).iter().enumerate().all(|(at, &came)| came == value(at)), "exchange {turn}");
                 store.free(1, 0);
@@ -107,7 +108,7 @@ fn s11_memory_that_is_used_again_under_a_send_in_flight_changes_no_value_that_ar
 /// There, the first channel with the same tag received it: 111 for 222.
 #[test]
 fn s31_a_message_that_crosses_a_remesh_is_dropped_and_counted_and_the_true_one_arrives() {
-    let (written, looked) = (Barrier::new(2), Barrier::new(2));
+    let (written, looked) = (Meeting::of(0..2), Meeting::of(0..2));
     let mesh = row(4, 2);
     ranks(&mesh, 2, Field::DENSE, |rank, mut boundary, mut store, ends| {
         let mut late = [0; HEAD];
@@ -128,7 +129,7 @@ fn s31_a_message_that_crosses_a_remesh_is_dropped_and_counted_and_the_true_one_a
             let message = Message { rank: 0, sequence: 1, slot: 1, head: HEAD, in_slot: 32, overflow: 0 };
             network.publish(&message, 1, &late).unwrap();
         }
-        written.wait();
+        written.wait(rank);
         if rank == 0 {
             assert!(boundary.send(&store.stage(0), Scope::Any).unwrap().is_ready());
             for _ in 0..3 {
@@ -136,7 +137,7 @@ fn s31_a_message_that_crosses_a_remesh_is_dropped_and_counted_and_the_true_one_a
             }
             assert_eq!(boundary.counts().old, 1, "once, however often it was looked at");
         }
-        looked.wait();
+        looked.wait(rank);
         boundary.exchange(&mut store.stage(0)).unwrap();
         assert_eq!(came(&store, rank), [222.0; 4]);
         assert_eq!(boundary.counts().old, u64::from(rank == 0));
@@ -156,7 +157,7 @@ fn s7_a_second_send_loses_neither_message() {
     assert_eq!(channel.try_receive(|| None), Ok(true));
     assert_eq!(channel.payload(), Ok(&[1, 2, 3]));
 
-    let (twice, ahead) = (Barrier::new(2), Barrier::new(2));
+    let (twice, ahead) = (Meeting::of(0..2), Meeting::of(0..2));
     ranks(&row(4, 2), 2, Field::DENSE, |rank, mut boundary, mut store, _| {
         let send = |boundary: &mut Boundary<Fabric>, store: &mut Store, value: f64| {
             fill(store, rank, |_| value);
@@ -165,7 +166,7 @@ fn s7_a_second_send_loses_neither_message() {
         send(&mut boundary, &mut store, 1.0);
         // The message is on its way; sending it again is nothing new.
         send(&mut boundary, &mut store, -1.0);
-        twice.wait();
+        twice.wait(rank);
         if rank == 0 {
             finish(&mut boundary, &mut store);
             // One ahead of the other rank, which has received nothing yet, and no further.
@@ -174,7 +175,7 @@ fn s7_a_second_send_loses_neither_message() {
             assert_eq!(boundary.set(&mut store.stage(0), Scope::Any), Err(BoundaryError::NotReceived));
             send(&mut boundary, &mut store, -2.0);
         }
-        ahead.wait();
+        ahead.wait(rank);
         if rank == 1 {
             finish(&mut boundary, &mut store);
             assert_eq!(came(&store, 1), [1.0; 4]);

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::HashSet;
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use umbra::boundary::{
@@ -14,6 +14,8 @@ use umbra_core::boundary::{BuildError, Element, Message, Shape, VoteError};
 use umbra_tests::boundary_job::{
     SETTINGS, along, job, job_with, long_extent, same, send_to_one_that_does_not_receive, shape, sparse,
 };
+use umbra_tests::late::in_time;
+use umbra_tests::meeting::Meeting;
 
 /// A number that is different for every cell of the whole mesh, field and component; `cell` may lie around the edge.
 fn value(mesh: &Grid, block: u32, field: u16, component: usize, cell: [i64; 3]) -> f64 {
@@ -271,7 +273,7 @@ fn s20_one_live_cell_in_space_makes_only_the_channels_of_its_faces_edges_and_cor
 #[test]
 fn s23_and_s29_what_comes_makes_a_field_present_in_all_stages_when_everything_is_there() {
     let mesh = Grid::new(shape(2, 4, 2), [3, 1, 1], [false; 3], 3);
-    let (sent, looked) = (Barrier::new(3), Barrier::new(3));
+    let (sent, looked) = (Meeting::of(0..3), Meeting::of(0..3));
     job(&same(&mesh, 3), &[sparse(1e-3, 1e-4, 0.5)], 2, |rank, boundary, mut store| {
         let mut boundary = boundary.unwrap();
         if rank != 1 {
@@ -282,7 +284,7 @@ fn s23_and_s29_what_comes_makes_a_field_present_in_all_stages_when_everything_is
         if rank < 2 {
             assert!(boundary.send(&store.stage(0), Scope::Any).unwrap().is_ready());
         }
-        sent.wait();
+        sent.wait(rank);
         if rank == 1 {
             for _ in 0..10 {
                 assert!(boundary.receive(&mut store.stage(0), Scope::Any).unwrap().is_pending());
@@ -291,7 +293,7 @@ fn s23_and_s29_what_comes_makes_a_field_present_in_all_stages_when_everything_is
             let error = boundary.set(&mut store.stage(0), Scope::Any).unwrap_err();
             assert_eq!(error, BoundaryError::NotReceived);
         }
-        looked.wait();
+        looked.wait(rank);
         assert!(boundary.send(&store.stage(0), Scope::Any).unwrap().is_ready());
         boundary.wait(&mut store.stage(0), Scope::Any).unwrap();
         if rank == 1 {
@@ -581,61 +583,48 @@ fn s33_another_order_of_fields_is_an_error_that_names_the_first_channel() {
     }
 }
 
-/// A ring of four ranks, the last of which is built and does nothing; how long its peers take to notice, and all to agree.
-fn without_the_last_rank(deadline: Duration) -> [Duration; 2] {
+#[test]
+fn s41_a_rank_that_stops_is_named_by_all_within_a_second_after_the_deadline() {
+    // A ring of four ranks, the last of which stops after the first exchange.
+    const STOPS: u32 = 3;
     let mesh = Grid::new(shape(2, 4, 2), [4, 1, 1], [true, false, false], 4);
-    let settings = Settings { deadline: Some(deadline), ..SETTINGS };
-    let (built, at_the_end) = (Barrier::new(4), Barrier::new(3));
-    let slowest = Mutex::new([Duration::ZERO; 2]);
-    job_with(settings, &same(&mesh, 4), &[Field::DENSE], 1, |rank, boundary, mut store| {
+    let deadline = Duration::from_secs(2);
+    let (exchanged, at_the_end) = (Meeting::of(0..4), Meeting::of(0..3));
+    job(&same(&mesh, 4), &[Field::DENSE], 1, |rank, boundary, mut store| {
         let mut boundary = boundary.unwrap();
         store.allocate(rank, 0).unwrap();
-        built.wait();
-        if rank == 3 {
+        boundary.exchange(&mut store.stage(0)).unwrap();
+        exchanged.wait(rank);
+        if rank == STOPS {
             return;
         }
         let is_missing = |late: &Late| {
             let named = late.missing.iter().all(|missing| {
-                (missing.rank, missing.key.sender, missing.key.receiver, missing.key.field) == (3, 3, rank, 0)
+                (missing.rank, missing.key.sender, missing.key.receiver, missing.key.field) == (STOPS, STOPS, rank, 0)
             });
             late.missing.len() == 1 && named
         };
-        let mut begun = Instant::now();
-        let outcome = boundary.exchange(&mut store.stage(0));
-        let noticed = begun.elapsed();
-        match &outcome {
-            // Its neighbours are alive.
-            Ok(()) => assert_eq!(rank, 1),
-            Err(BoundaryError::Late(late)) => {
-                assert!(
-                    rank != 1 && noticed >= deadline && is_missing(late) && late.count == 1,
-                    "rank {rank}: {late:?}"
-                );
-                let named = format!("rank 3: block 3 to block {rank}, field 0, element (");
-                assert!(late.to_string().contains(&named), "{late}");
-            }
-            Err(error) => panic!("rank {rank}: {error:?}"),
+        if rank == 1 {
+            // Its neighbours are alive, and send however late they are.
+            boundary.exchange(&mut store.stage(0)).unwrap();
+            boundary.set_deadline(Some(deadline));
+        } else {
+            boundary.set_deadline(Some(deadline));
+            let begun = Instant::now();
+            let error = in_time(deadline, || boundary.exchange(&mut store.stage(0))).unwrap_err();
+            let BoundaryError::Late(late) = &error else { panic!("rank {rank}: {error:?}") };
+            assert!(begun.elapsed() >= deadline && is_missing(late) && late.count == 1, "rank {rank}: {late:?}");
+            let named = format!("rank {STOPS}: block {STOPS} to block {rank}, field 0, element (");
+            assert!(late.to_string().contains(&named), "{late}");
         }
-        at_the_end.wait();
-        begun = Instant::now();
+        at_the_end.wait(rank);
         // The same rank is at fault for all, also for who has exchanged nothing with it.
-        match boundary.remesh(&mesh).unwrap_err() {
-            BoundaryError::Vote(VoteError::Missing { rank: missing }) => assert_eq!((rank, missing), (1, 3)),
+        match in_time(deadline, || boundary.remesh(&mesh)).unwrap_err() {
+            BoundaryError::Vote(VoteError::Missing { rank: missing }) => assert_eq!((rank, missing), (1, STOPS)),
             BoundaryError::StillOpen(late) => assert!(rank != 1 && is_missing(&late), "rank {rank}: {late:?}"),
             error => panic!("rank {rank}: {error:?}"),
         }
-        let mut slowest = slowest.lock().unwrap();
-        *slowest = [slowest[0].max(noticed), slowest[1].max(begun.elapsed())];
     });
-    slowest.into_inner().unwrap()
-}
-
-#[test]
-fn s41_a_rank_that_stops_is_named_by_all_within_a_second_after_the_deadline() {
-    let deadline = Duration::from_secs(2);
-    // What is asked of the exchange, not of a machine that does something else meanwhile.
-    let in_time = |_| without_the_last_rank(deadline).iter().all(|&took| took <= deadline + Duration::from_secs(1));
-    assert!((0..5).any(in_time), "five times some rank was told later");
 }
 
 #[test]
@@ -838,7 +827,7 @@ fn s45_bytes_of_a_peer_that_are_no_message_are_counted_and_the_true_one_still_co
     let mesh = Grid::new(shape(2, 4, 2), [2, 1, 1], [false; 3], 2);
     let extent = Extent { ranks: 2, slots: 2, message: largest_message(&mesh, &[Field::DENSE], 2) };
     let segment = Arc::new(Fabric::segment(extent).unwrap());
-    let (written, looked) = (Barrier::new(2), Barrier::new(2));
+    let (written, looked) = (Meeting::of(0..2), Meeting::of(0..2));
     std::thread::scope(|scope| {
         for rank in 0..2 {
             let (segment, mesh, written, looked) = (segment.clone(), &mesh, &written, &looked);
@@ -853,7 +842,7 @@ fn s45_bytes_of_a_peer_that_are_no_message_are_counted_and_the_true_one_still_co
                     let message = Message { rank: 0, sequence: 9, slot: 1, head: 64, in_slot: 0, overflow: 0 };
                     hostile.publish(&message, 7, &[0xa5; 64]).unwrap();
                 }
-                written.wait();
+                written.wait(rank);
                 if rank == 0 {
                     boundary.start_receive(Scope::Any).unwrap();
                     for _ in 0..3 {
@@ -862,7 +851,7 @@ fn s45_bytes_of_a_peer_that_are_no_message_are_counted_and_the_true_one_still_co
                     let _ = boundary.send(&store.stage(0), Scope::Any).unwrap();
                     assert!(boundary.receive(&mut store.stage(0), Scope::Any).unwrap().is_pending());
                 }
-                looked.wait();
+                looked.wait(rank);
                 boundary.exchange(&mut store.stage(0)).unwrap();
                 assert_eq!(boundary.counts().refused, u64::from(rank == 0), "once, however often it was looked at");
                 let ghost = if rank == 0 { 3 * 8 + 7 } else { 3 * 8 };
@@ -881,7 +870,7 @@ fn s39_messages_of_a_hundred_slots_each_way_fill_all_slots_and_memory_stays_as_i
     let mesh = Grid::new(shape(2, 32, 2), [2, 1, 1], [true; 3], 2);
     let fields = [sparse(1e-3, 1e-4, 0.0); FIELDS as usize];
     let settings = Settings { smallest_slot: FIXED, largest_slot: FIXED, ..SETTINGS };
-    let together = Barrier::new(2);
+    let together = Meeting::of(0..2);
     let ahead = |turn: u32| f64::from(turn) * 1e8;
     let refill = |store: &mut Store, rank, turn| {
         for field in 0..FIELDS {
@@ -909,9 +898,9 @@ fn s39_messages_of_a_hundred_slots_each_way_fill_all_slots_and_memory_stays_as_i
         for round in 0..4 {
             let (leads, turn) = (round % 2 == rank, 2 * round);
             // Both have sent before either receives; nothing of that waits for the other.
-            together.wait();
+            together.wait(rank);
             send(&mut boundary, &mut store, turn);
-            together.wait();
+            together.wait(rank);
             if leads {
                 // Who has received may send the next, into the last slot. Then it has no credit left, and must wait.
                 finish(&mut boundary, &mut store, turn);
@@ -920,11 +909,11 @@ fn s39_messages_of_a_hundred_slots_each_way_fill_all_slots_and_memory_stays_as_i
                     assert!(boundary.receive(&mut store.stage(0), Scope::Any).unwrap().is_pending());
                 }
             }
-            together.wait();
+            together.wait(rank);
             // Here of the one all slots are full, and of the other none is any more.
             assert_eq!(boundary.receive_bytes().0, slots);
             assert!(boundary.held().unwrap().receive <= slots);
-            together.wait();
+            together.wait(rank);
             if !leads {
                 finish(&mut boundary, &mut store, turn);
                 send(&mut boundary, &mut store, turn + 1);
