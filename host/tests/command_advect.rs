@@ -4,8 +4,9 @@
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::pty::OpenptFlags;
 
@@ -18,8 +19,30 @@ fn umbra(arguments: &[&str]) -> Command {
     command
 }
 
+/// No run of these tests takes so long, on a machine that does much else.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Waits until a process has ended; one that does not end is killed.
+fn ended(child: &mut Child) -> ExitStatus {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if begun.elapsed() > LIMIT {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("a run did not end within {LIMIT:?}");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What a run says, which is less than a pipe holds.
 fn run(arguments: &[&str]) -> Output {
-    umbra(arguments).output().unwrap()
+    let mut child = umbra(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    ended(&mut child);
+    child.wait_with_output().unwrap()
 }
 
 fn said(output: &Output) -> String {
@@ -102,7 +125,7 @@ fn on_terminal(arguments: &[&str]) -> String {
         let _ = File::from(near).read_to_end(&mut shown);
         String::from_utf8_lossy(&shown).into_owned()
     });
-    assert!(child.wait().unwrap().success());
+    assert!(ended(&mut child).success());
     shown.join().unwrap()
 }
 

@@ -17,8 +17,11 @@ fn umbra() -> Command {
     command
 }
 
+/// What a run says, which ends by itself in time.
 fn run(arguments: &[&str]) -> Output {
-    umbra().args(arguments).output().unwrap()
+    let job = umbra().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It may have much to compute.
+    Guarded::from(job).finish(Instant::now() + 5 * rig::PATIENCE)
 }
 
 /// The object that a good run prints.
@@ -232,6 +235,25 @@ fn s41_a_killed_rank_ends_the_run_with_its_name_and_nothing_stays_behind() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("rank 1 ended early: signal: 9"), "{said}");
     rig::all_gone(&ranks);
+}
+
+#[test]
+fn s41_what_others_miss_of_a_killed_rank_is_told_with_blocks_and_fields_where_they_know_it_soon() {
+    for way in [&[][..], &attended()] {
+        let (job, processes) = long_run(&[&["-n", "3", "--timeout", "2s"], way].concat(), 3 + way.len() / 4);
+        let agent = if way.is_empty() { None } else { Some(agent_of(&processes)) };
+        let ranks: Vec<u32> = processes.iter().copied().filter(|&pid| Some(pid) != agent).collect();
+        signal(ranks[1], Signal::KILL);
+        let output = job.finish(Instant::now() + rig::PATIENCE);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let (why, missed) = said.split_once("; rank ").unwrap_or_else(|| panic!("{said}"));
+        assert!(why.contains("rank 1 ended early: signal: 9"), "{said}");
+        let missing =
+            missed.contains("not received in time; rank 1: block ") && missed.contains(", field 0, element (");
+        assert!(missing, "{said}");
+        rig::all_gone(&processes);
+    }
 }
 
 #[test]

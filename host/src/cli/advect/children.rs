@@ -28,6 +28,10 @@ use crate::cli::{Done, Failure, Out, print_json};
 /// How often a rank tells how far it is.
 const TELL: Duration = Duration::from_millis(50);
 
+/// How long the others may take to say what they miss of a rank that has ended early, before they are ended too. Over a broken queue
+/// pair they know soon; over shared memory at their deadline, which is waited for if it is not longer.
+const TOLD: Duration = Duration::from_secs(5);
+
 /// A line of a rank.
 #[derive(Serialize, Deserialize, Debug)]
 pub(super) enum Line {
@@ -150,16 +154,42 @@ pub(super) fn run(
         ranks.0.push(start_agent(&program, extent, segment.as_ref())?);
     }
     let mut outcomes: Vec<Option<RankOutcome>> = (0..options.ranks).map(|_| None).collect();
-    for (rank, line) in hear {
+    for (rank, line) in &hear {
         match line {
             Some(Ok(Line::Cycles(cycles))) => tell(Progress { rank, cycles }),
             Some(Ok(Line::Done(outcome))) => outcomes[rank as usize] = Some(*outcome),
             None if outcomes[rank as usize].is_some() => {}
+            None => {
+                let tell = matches!(way, Way::Verbs(_)) || options.deadline <= TOLD;
+                let missed = tell.then(|| missed(&hear)).flatten();
+                return Err(with(failure(&mut ranks, rank, None), missed));
+            }
             line => return Err(failure(&mut ranks, rank, line)),
         }
     }
     let all: Option<Vec<RankOutcome>> = outcomes.into_iter().collect();
     all.map(summary).ok_or_else(|| ended(0, "some rank said nothing"))
+}
+
+/// What the first of the other ranks says that misses something of one that has ended.
+fn missed(hear: &mpsc::Receiver<Said>) -> Option<String> {
+    // A rank says it soon after its deadline.
+    let until = Instant::now() + TOLD + TELL;
+    loop {
+        match hear.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok((_, Some(Ok(Line::Failed(why))))) => return Some(why),
+            Ok(_) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// Why a rank has ended, and what another one missed then.
+fn with(error: AdvectError, missed: Option<String>) -> AdvectError {
+    match (error, missed) {
+        (AdvectError::Ended { rank, why }, Some(missed)) => ended(rank, format!("{why}; {missed}")),
+        (error, _) => error,
+    }
 }
 
 /// The memory of the ranks.
