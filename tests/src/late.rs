@@ -1,4 +1,4 @@
-//! Whether a wait ends in time, on a machine that may do something else meanwhile.
+//! Whether a wait ends in time, on a machine that may do something else.
 
 use std::thread;
 use std::time::{Duration, Instant};

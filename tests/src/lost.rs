@@ -1,7 +1,7 @@
-//! Ranks of a boundary exchange as processes, one of which is killed: over any transport.
+//! Ranks of a boundary exchange as processes, one of which is killed.
 //!
-//! Each is the program of the test again, with the memory in which all meet as its standard input. It holds its own part of the
-//! story to what is true of it, and tells it line by line.
+//! Over any transport. Each is the program of the test again, with the memory in which all meet as its standard input. It checks
+//! what is true of it, and tells it line by line.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::fd::AsFd as _;

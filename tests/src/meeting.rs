@@ -1,4 +1,4 @@
-//! A barrier for threads of a test, at which nobody waits longer than a test may.
+//! A barrier for threads of a test, at which nobody waits for ever.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};

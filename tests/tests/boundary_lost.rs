@@ -1,4 +1,4 @@
-//! What ranks are told when a process of their exchange is killed, or the way to a rank breaks.
+//! What ranks are told when one of them is killed, or the way to it breaks.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::sync::Arc;

@@ -5,12 +5,14 @@
 //! its receiver, some libraries let the sender wait for a receiver that stalls, and then others for that sender; they may be
 //! told of that too.
 //!
-//! With `begun` the rank stops after it has begun to send, in the middle of a message if that is long. Its receivers are told the
-//! same, drop their ends long before it goes on, and make new ones with it.
+//! With `begun` the rank stops after it has begun to send, in the middle of a message if that is long. Its receivers
+//! are told the same, drop their ends long before it goes on, and make new ones with it. With `plan` that message is
+//! one between exchanges.
 //!
 //! ```text
 //! mpirun -n RANKS stalled slot|rma|early|probe VALUES [again]
 //! mpirun -n RANKS stalled slot|early|probe VALUES begun
+//! mpirun -n RANKS stalled slot VALUES plan
 //! ```
 #![forbid(unsafe_code)]
 
@@ -137,14 +139,40 @@ fn stop_in_the_middle<T: Transport>(world: Communicator, transport: T, values: u
         let beside = (rank + 1) % ranks == STALLED || (STALLED + 1) % ranks == rank;
         writeln!(io::stdout(), "{}", late(rank, &done, false, beside)?)?;
     }
-    drop(boundary);
+    ended(world, boundary, begun)
+}
+
+/// Drops what waits for a rank that is stopped.
+fn ended(world: Communicator, waits: impl Sized, begun: Instant) -> Checked {
+    drop(waits);
     let took = begun.elapsed();
-    // A second is what is waited for a receive that has begun, and another one is grace.
-    if took > DEADLINE + Duration::from_secs(2) {
+    // A second is what is waited for a receive that has begun, and the rest is grace; the rank is stopped for longer.
+    if took > DEADLINE + Duration::from_secs(3) {
         return Err(format!("error and end took {took:?}").into());
     }
     writeln!(io::stdout(), "{} bytes are left to the library", world.abandoned())?;
     Ok(())
+}
+
+/// A rank stops after it has sent the others a plan of so many bytes: no call of theirs waits for the rest of it.
+fn stop_in_a_plan<T: Transport>(world: Communicator, mut transport: T, bytes: u32) -> Checked {
+    let plan = vec![7; bytes as usize];
+    world.gather(&[0])?;
+    if world.rank() == STALLED {
+        let others = (0..world.size()).filter(|&to| to != STALLED);
+        others.map(|to| transport.write_plan(to, &plan)).collect::<Result<(), _>>()?;
+        return stop(STOPPED);
+    }
+    let begun = Instant::now();
+    let mut came = None;
+    while came.is_none() && begun.elapsed() < DEADLINE {
+        thread::sleep(Duration::from_millis(1));
+        came = transport.read_plan(STALLED)?;
+    }
+    if came.is_some_and(|came| came != plan) {
+        return Err("another plan came".into());
+    }
+    ended(world, transport, begun)
 }
 
 /// What all ranks do after that, over new ends.
@@ -161,15 +189,16 @@ fn again<T: Transport>(world: Communicator, transport: T, values: u32) -> Checke
 fn run(world: Communicator) -> Checked {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [name, values, more @ ..] = &words[..] else {
-        return Err("usage: mpirun -n RANKS stalled slot|rma|early|probe VALUES [again|begun]".into());
+        return Err("usage: mpirun -n RANKS stalled slot|rma|early|probe VALUES [again|begun|plan]".into());
     };
     let values = values.parse()?;
     let message = largest_message(&mesh(world.size(), values)?, &[Field::DENSE], world.size());
     let words = if name == "rma" { MpiRma::words(world.size(), message) } else { 1 };
     let window = Window::allocate(&world, words)?;
-    let begun = more.first().is_some_and(|more| more == "begun");
+    let [begun, plan] = ["begun", "plan"].map(|word| more.first().is_some_and(|more| more == word));
     let both = |nth: u32| match (name.as_str(), nth) {
         ("slot", 0) if begun => stop_in_the_middle(world, MpiSlot::new(world, PATIENT)?, values),
+        ("slot", 0) if plan => stop_in_a_plan(world, MpiSlot::new(world, PATIENT)?, values * 8),
         ("early", 0) if begun => stop_in_the_middle(world, MpiStrips::early(world, PATIENT)?, values),
         ("probe", 0) if begun => stop_in_the_middle(world, MpiStrips::probing(world, PATIENT)?, values),
         ("slot", 0) => stall(world, MpiSlot::new(world, PATIENT)?, values, false),

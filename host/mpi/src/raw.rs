@@ -176,8 +176,9 @@ impl Communicator {
         Ok(all)
     }
 
-    /// Bytes of memory of this process, over all communicators, that a library may still write to because a message into it has begun
-    /// and its sender has stopped: nobody else gets them until the process ends. Ends that were dropped have waited a second for that.
+    /// Bytes of memory of this process, over all communicators, that a library may still write to because a message
+    /// into it has begun and its sender has stopped: nobody else gets them until the process ends. Ends that were
+    /// dropped have waited a second for that.
     #[must_use]
     pub fn abandoned(&self) -> u64 {
         abandoned()

@@ -217,8 +217,8 @@ impl Buffer {
             // SAFETY: as above; nobody wants to know how it has ended.
             let code = unsafe { ffi::MPI_Test(request, &raw mut flag, ffi::RSMPI_STATUS_IGNORE) };
             if code == SUCCESS && flag == 0 {
-                // A cancelled receive ends, whatever others do (MPI 3.1, 3.8.4). One that a message was found for is not cancelled any
-                // more, and ends when its sender goes on: it may have stopped for good in the middle.
+                // A cancelled receive ends, whatever others do (MPI 3.1, 3.8.4). One that a message was found for is
+                // not cancelled any more, and ends when its sender goes on: it may have stopped for good in the middle.
                 if Instant::now() < patience(begun) {
                     std::thread::yield_now();
                     continue;
@@ -236,8 +236,8 @@ impl Buffer {
     }
 }
 
-/// Until when a receive that cannot be cancelled is waited for. Those that are dropped one after the other, such as the strips of one
-/// message, share one patience.
+/// Until when a receive that cannot be cancelled is waited for. Those that are dropped one after the other, such as the
+/// strips of one message, share one patience.
 fn patience(begun: Instant) -> Instant {
     let until = UNTIL.get().filter(|until| begun < *until + PATIENCE).unwrap_or(begun + PATIENCE);
     UNTIL.set(Some(until));
