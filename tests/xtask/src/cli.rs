@@ -6,9 +6,11 @@ use lexopt::prelude::*;
 pub(crate) const HELP: &str = "\
 Usage: cargo xtask COMMAND
 
-  test [--only STEP]... [--skip STEP]... [--seed N] [--verbose]
-                     run every step, or only those named; ends with what failed; random tests and fuzzing
-                     begin with this seed (1), so that two runs of a tree try the same
+  test [--only STEP]... [--skip STEP]... [--require STEP]... [--seed N] [--verbose]
+                     run every step, or only those named; ends with what failed; a step that cannot run here is
+                     skipped, which is a failure of those required, as is a part or a test of them that is
+                     skipped; random tests and fuzzing begin with this seed (1), so that two runs of a tree try
+                     the same
   test --list        name the steps and say what each checks
   bench [NAME] [--json] [WORD]
                      run a bench (boundary, caches, channel, gpc, lookup, memory, memory-offsets, reads, rings, stencil,
@@ -26,6 +28,7 @@ Usage: cargo xtask COMMAND
 Examples:
   cargo xtask test
   cargo xtask test --only clippy --only layers
+  cargo xtask test --require mpi --require rdma
   cargo xtask bench rings --json
 ";
 
@@ -61,6 +64,8 @@ pub(crate) struct Selection {
     pub(crate) only: Vec<String>,
     /// Not these.
     pub(crate) skip: Vec<String>,
+    /// These must not be skipped, nor a part or a test of them.
+    pub(crate) require: Vec<String>,
     /// What random tests and fuzzing begin with; [`SEED`] without it.
     pub(crate) seed: Option<u64>,
     /// Show what the steps' programs print, not only when they fail.
@@ -102,6 +107,7 @@ fn test(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
             Long("list") => return Ok(Request::List),
             Long("only") => selection.only.push(parser.value()?.string()?),
             Long("skip") => selection.skip.push(parser.value()?.string()?),
+            Long("require") => selection.require.push(parser.value()?.string()?),
             Long("seed") => selection.seed = Some(parser.value()?.parse()?),
             Long("verbose") => selection.verbose = true,
             Short('h') | Long("help") => return Ok(Request::Help),
@@ -148,12 +154,23 @@ mod tests {
 
     #[test]
     fn steps_are_selected_by_repeated_options() {
-        let Request::Test(selection) =
-            parse_words(&["test", "--only", "fmt", "--only=loom", "--seed", "7", "--verbose"]).unwrap()
-        else {
+        let Request::Test(selection) = parse_words(&[
+            "test",
+            "--only",
+            "fmt",
+            "--only=loom",
+            "--require",
+            "mpi",
+            "--require=miri",
+            "--seed",
+            "7",
+            "--verbose",
+        ])
+        .unwrap() else {
             panic!("not a test request");
         };
         assert_eq!(selection.only, ["fmt", "loom"]);
+        assert_eq!(selection.require, ["mpi", "miri"]);
         assert_eq!(selection.seed, Some(7));
         assert!(selection.verbose);
     }

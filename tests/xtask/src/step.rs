@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Instant;
 
 use crate::cli::{SEED, Selection};
+use crate::counts::Tests;
 use crate::run::Log;
 use crate::steps;
 use crate::summary::{Line, Summary};
@@ -45,6 +46,8 @@ pub(crate) struct Bench<'a> {
 pub(crate) enum Verdict {
     /// Everything it checks holds; with a remark, perhaps empty.
     Passed(String),
+    /// So does everything that could run here; with a remark that says what could not.
+    Partly(String),
     /// It can't run here, for this reason.
     Skipped(String),
 }
@@ -79,18 +82,51 @@ impl From<io::Error> for Failure {
     }
 }
 
+impl Selection {
+    /// Refuses names of no step, and steps that must run and are not to.
+    fn check(&self) -> Result<(), Failure> {
+        let named = |name: &String| steps::ALL.iter().any(|step| step.name == name);
+        let mut names = self.only.iter().chain(&self.skip).chain(&self.require);
+        if let Some(unknown) = names.find(|name| !named(name)) {
+            return Err(Failure::new(format!("no step is called {unknown}; `cargo xtask test --list` names them")));
+        }
+        match self.require.iter().find(|name| !self.has(name)) {
+            Some(name) => Err(Failure::new(format!("step {name} is required, and --only or --skip leave it out"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a step is to run.
+    fn has(&self, step: &str) -> bool {
+        let named = |names: &[String]| names.iter().any(|name| name == step);
+        (self.only.is_empty() || named(&self.only)) && !named(&self.skip)
+    }
+
+    /// How a step has ended, of which nothing may be skipped if it is required.
+    fn judge(&self, step: &str, outcome: Result<Verdict, Failure>, tests: &Tests) -> Result<Verdict, Failure> {
+        if !self.require.iter().any(|name| name == step) {
+            return outcome;
+        }
+        let skipped = |what: String| Err(Failure::new(format!("this step is required, and {what}")));
+        match outcome? {
+            Verdict::Skipped(reason) => skipped(format!("was skipped: {reason}")),
+            Verdict::Partly(remark) => skipped(format!("not all of it ran: {remark}")),
+            Verdict::Passed(_) if !tests.skipped.is_empty() => {
+                let reasons: Vec<&str> = tests.skipped.keys().map(String::as_str).collect();
+                let count: u64 = tests.skipped.values().sum();
+                skipped(format!("{count} of its tests were skipped: {}", reasons.join("; ")))
+            }
+            passed @ Verdict::Passed(_) => Ok(passed),
+        }
+    }
+}
+
 /// Runs the selected steps; true if none failed.
 pub(crate) fn run(workspace: &Workspace, selection: &Selection) -> Result<bool, Failure> {
-    let named = |name: &String| steps::ALL.iter().any(|step| step.name == name);
-    if let Some(unknown) = selection.only.iter().chain(&selection.skip).find(|name| !named(name)) {
-        return Err(Failure::new(format!("no step is called {unknown}; `cargo xtask test --list` names them")));
-    }
+    selection.check()?;
     let log_folder = workspace.folder("xtask-logs")?;
     fs::create_dir_all(&workspace.scratch)?;
-    let chosen = |step: &&Step| {
-        let named = |names: &[String]| names.iter().any(|name| name == step.name);
-        (selection.only.is_empty() || named(&selection.only)) && !named(&selection.skip)
-    };
+    let chosen = |step: &&Step| selection.has(step.name);
     let perform = |step: &Step| perform(step, workspace, selection, &log_folder);
     let mut summary = Summary::default();
     thread::scope(|scope| {
@@ -125,6 +161,7 @@ fn perform(step: &Step, workspace: &Workspace, selection: &Selection, logs: &Pat
     let log = Log::create(&logs.join(format!("{}.log", step.name)), selection.verbose)?;
     let start = Instant::now();
     let outcome = (step.check)(&Bench { workspace, log: &log, seed: selection.seed.unwrap_or(SEED) });
+    let outcome = selection.judge(step.name, outcome, &log.tests());
     let line = Line { name: step.name, outcome, seconds: start.elapsed().as_secs_f64(), tests: log.tests() };
     let mut told = if step.beside { format!("== {}, beside: {}\n", step.name, step.what) } else { String::new() };
     told += &format!("   {} {}\n", step.name, line.verdict());
@@ -143,4 +180,54 @@ fn perform(step: &Step, workspace: &Workspace, selection: &Selection, logs: &Pat
 
 fn indented(text: &str) -> String {
     text.lines().map(|line| format!("   | {line}")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|&word| word.to_owned()).collect()
+    }
+
+    #[test]
+    fn what_is_required_must_be_chosen_and_known() {
+        let check = |only: &[&str], skip: &[&str], require: &[&str]| {
+            let selection =
+                Selection { only: words(only), skip: words(skip), require: words(require), ..Selection::default() };
+            selection.check().map_err(|failure| failure.to_string())
+        };
+        assert_eq!(check(&[], &[], &["mpi", "rdma", "miri", "fuzz"]), Ok(()));
+        assert_eq!(check(&["mpi"], &[], &["mpi"]), Ok(()));
+        let left_out = Err("step mpi is required, and --only or --skip leave it out".to_owned());
+        assert_eq!(check(&["fmt"], &[], &["mpi"]), left_out);
+        assert_eq!(check(&[], &["mpi"], &["mpi"]), left_out);
+        assert!(check(&[], &[], &["mip"]).is_err_and(|why| why.starts_with("no step is called mip")));
+    }
+
+    #[test]
+    fn a_step_that_is_required_fails_when_it_or_a_part_or_a_test_of_it_is_skipped() {
+        let none = Tests::default();
+        let some = Tests { passed: 4, skipped: [("no device".to_owned(), 2)].into(), ..Tests::default() };
+        let passed = || Ok(Verdict::Passed(String::new()));
+        let skipped = || Ok(Verdict::Skipped("no compiler".to_owned()));
+        let partly = || Ok(Verdict::Partly("not with MPICH".to_owned()));
+        let selection = Selection { require: words(&["mpi"]), ..Selection::default() };
+        let judge = |step: &str, outcome, tests: &Tests| {
+            selection.judge(step, outcome, tests).map_err(|failure| failure.to_string())
+        };
+        for (outcome, tests, why) in [
+            (skipped(), &none, "was skipped: no compiler"),
+            (partly(), &none, "not all of it ran: not with MPICH"),
+            (passed(), &some, "2 of its tests were skipped: no device"),
+        ] {
+            assert_eq!(judge("mpi", outcome, tests), Err(format!("this step is required, and {why}")));
+        }
+        assert_eq!(judge("mpi", passed(), &none), Ok(Verdict::Passed(String::new())));
+        assert_eq!(judge("mpi", Err(Failure::new("does not build")), &none), Err("does not build".to_owned()));
+        // Others may be skipped.
+        for outcome in [skipped, partly, passed] {
+            assert_eq!(judge("rdma", outcome(), &some).ok(), outcome().ok());
+        }
+    }
 }

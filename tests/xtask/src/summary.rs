@@ -29,7 +29,9 @@ impl Line {
         }
         let told = match &self.outcome {
             Ok(Verdict::Passed(remark)) if remark.is_empty() => format!("passed in {:.1} s{tests}", self.seconds),
-            Ok(Verdict::Passed(remark)) => format!("passed in {:.1} s{tests}: {remark}", self.seconds),
+            Ok(Verdict::Passed(remark) | Verdict::Partly(remark)) => {
+                format!("passed in {:.1} s{tests}: {remark}", self.seconds)
+            }
             Ok(Verdict::Skipped(reason)) => format!("skipped: {reason}"),
             Err(_) => format!("FAILED after {:.1} s{tests}", self.seconds),
         };
@@ -48,7 +50,9 @@ impl Line {
         let tests = self.tests.clone();
         match &self.outcome {
             Ok(Verdict::Skipped(_)) => Tests { ignored: 1, ..tests },
-            Ok(Verdict::Passed(_)) if tests.ran() + tests.not_run() == 0 => Tests { passed: 1, ..tests },
+            Ok(Verdict::Passed(_) | Verdict::Partly(_)) if tests.ran() + tests.not_run() == 0 => {
+                Tests { passed: 1, ..tests }
+            }
             // A step may fail although its tests pass, for instance because one of them does not build.
             Err(_) if tests.failed == 0 => Tests { failed: 1, ..tests },
             _ => tests,
@@ -83,6 +87,7 @@ impl fmt::Display for Summary {
         for line in &self.0 {
             let result = match &line.outcome {
                 Ok(Verdict::Passed(_)) => "passed".to_owned(),
+                Ok(Verdict::Partly(_)) => "passed in part".to_owned(),
                 Ok(Verdict::Skipped(reason)) => format!("skipped: {reason}"),
                 Err(_) => "FAILED".to_owned(),
             };
