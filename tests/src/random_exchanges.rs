@@ -88,17 +88,44 @@ impl Exchanges {
         8.0 + (mix(&[self.seed, u64::from(turn), place]) >> 12) as f64
     }
 
+    /// Who owns the blocks in an epoch; it may be that a rank owns none.
+    fn owners(&self, epoch: u32, blocks: u32) -> Vec<u32> {
+        let owner = |block| mix(&[self.seed, u64::from(epoch), block, 78]) % u64::from(self.ranks.max(1));
+        (0..u64::from(blocks)).map(|block| owner(block) as u32).collect()
+    }
+
     /// Runs one rank over its end of a transport; what was counted.
     ///
     /// # Errors
     /// What was wrong, in a sentence.
     pub fn run<T: Transport>(&self, transport: T) -> Result<Counts, String> {
-        let (mesh, fields, rank) = (self.mesh()?, Self::fields()?, transport.rank());
+        self.run_dealt(transport, u32::MAX, |_| ())
+    }
+
+    /// The same with blocks that are dealt anew after each `every` exchanges, over a transport with [room](Self::extent) for all
+    /// that one rank could have. `look` is shown the boundary after each exchange.
+    ///
+    /// # Errors
+    /// What was wrong, in a sentence.
+    pub fn run_dealt<T: Transport>(
+        &self,
+        transport: T,
+        every: u32,
+        mut look: impl FnMut(&Boundary<T>),
+    ) -> Result<Counts, String> {
+        let (mut mesh, fields, rank) = (self.mesh()?, Self::fields()?, transport.rank());
         let settings = Settings { deadline: Some(Duration::from_secs(120)), smallest_slot: 128, ..Settings::default() };
         let mut boundary = Boundary::build(&mesh, &fields, transport, settings).map_err(text)?;
         let mut store = Store::new(mesh.blocks(), mesh.shape().len(), &fields, 1);
-        let blocks: Vec<u32> = mesh.owned_by(rank).collect();
+        let mut blocks: Vec<u32> = mesh.owned_by(rank).collect();
+        let mut messages = 0;
         for turn in 1..=self.count {
+            if turn > every && (turn - 1).is_multiple_of(every) {
+                let owners = self.owners(turn, mesh.blocks());
+                mesh = mesh.with_owners(owners);
+                boundary.remesh(&mesh).map_err(|error| format!("rank {rank}, before exchange {turn}: {error}"))?;
+                blocks = mesh.owned_by(rank).collect();
+            }
             for (&block, field) in blocks.iter().flat_map(|block| (0..fields.len() as u16).map(move |f| (block, f))) {
                 self.fill(&mut store, &mesh, turn, block, field)?;
             }
@@ -108,10 +135,12 @@ impl Exchanges {
                 self.check(&store, &mesh, turn, block, field)
                     .map_err(|wrong| format!("rank {rank}, exchange {turn}, field {field} on {block}: {wrong}"))?;
             }
+            messages += boundary.machine().peers().len() as u64;
+            look(&boundary);
         }
         boundary.close().map_err(text)?;
-        let (counts, peers) = (*boundary.counts(), boundary.machine().peers().len() as u64);
-        let expected = (u64::from(self.count) * peers, 0, 0, 0);
+        let counts = *boundary.counts();
+        let expected = (messages, 0, 0, 0);
         let counted = (counts.messages, counts.duplicates, counts.refused, counts.old);
         if counted == expected { Ok(counts) } else { Err(format!("rank {rank} counted {counts:?}")) }
     }
