@@ -290,11 +290,12 @@ impl<B> Channel<B> {
             // A receiver never sends.
             (_, State::Sending | State::SendingNull) => return Err(Refusal::WrongRole { role: self.role }),
             (_, State::Stale) => {
-                self.try_start_receive(take)?;
-                let Some(came) = self.came.filter(|_| self.posted) else { return Ok(false) };
-                if came != 0 && came != self.count {
+                // Before anything is posted or taken, as what is refused changes nothing.
+                if let Some(came) = self.came.filter(|&came| came != 0 && came != self.count) {
                     return Err(Refusal::SizeMismatch { count: self.count, came });
                 }
+                self.try_start_receive(take)?;
+                let Some(came) = self.came.filter(|_| self.posted) else { return Ok(false) };
                 self.state = if came == 0 { State::ReceivedNull } else { State::Received };
                 (self.posted, self.came) = (false, None);
             }

@@ -1,7 +1,8 @@
-//! The whole transition table: every role, state and call.
+//! The whole transition table: every call of every channel.
 
 use std::format;
 use std::string::String;
+use std::vec::Vec;
 
 use super::super::{Channel, Refusal, Role, State};
 
@@ -9,93 +10,189 @@ const CALLS: [&str; 9] = [
     "allocate",
     "free",
     "send",
-    "send without storage",
     "send_null",
     "is_available_for_write",
     "try_start_receive",
     "try_receive",
     "stale",
+    "is_safe_to_delete",
 ];
+/// Elements of the strip.
+const COUNT: u32 = 3;
+/// The storage that a channel has, and the one that it can take.
+const OWN: u8 = 7;
+const NEXT: u8 = 8;
 
-/// A channel in this state; states that a role never reaches are made by hand, to see that they are refused too.
-fn channel(role: Role, state: State) -> Channel<u8> {
-    let mut channel = Channel::new(role, 3);
-    channel.storage = Some(7);
-    channel.state = state;
-    channel.posted = role == Role::Sender && matches!(state, State::Sending | State::SendingNull);
-    channel
+/// All that a channel is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct All {
+    role: Role,
+    state: State,
+    storage: Option<u8>,
+    posted: bool,
+    done: bool,
+    came: Option<u32>,
 }
 
-fn call(channel: &mut Channel<u8>, call: &str) -> Result<String, Refusal> {
+impl All {
+    const fn of(channel: &Channel<u8>) -> All {
+        let &Channel { role, state, storage, posted, done, came, .. } = channel;
+        All { role, state, storage, posted, done, came }
+    }
+
+    fn channel(self) -> Channel<u8> {
+        let All { role, state, storage, posted, done, came } = self;
+        Channel { state, storage, posted, done, came, ..Channel::new(role, COUNT) }
+    }
+
+    /// Every one. States that a role never reaches are made by hand, to see that they are refused too.
+    fn every() -> Vec<All> {
+        let mut every = Vec::new();
+        for (role, state) in Role::ALL.into_iter().flat_map(|role| State::ALL.map(|state| (role, state))) {
+            // What is posted, what the transport is done with, and what it has seen come.
+            let ways: &[_] = match role {
+                Role::Local => &[(false, false, None)],
+                Role::Sender => &[(false, false, None), (true, false, None), (true, true, None)],
+                Role::Receiver | Role::SparseReceiver => &[
+                    (false, false, None),
+                    (false, false, Some(0)),
+                    (false, false, Some(COUNT)),
+                    (false, false, Some(COUNT + 1)),
+                    (true, false, None),
+                    (true, false, Some(0)),
+                    (true, false, Some(COUNT)),
+                    (true, false, Some(COUNT + 1)),
+                ],
+            };
+            for &(posted, done, came) in ways {
+                every.extend([None, Some(OWN)].map(|storage| All { role, state, storage, posted, done, came }));
+            }
+        }
+        every
+    }
+
+    const fn sends(self) -> bool {
+        matches!(self.role, Role::Local | Role::Sender)
+    }
+
+    const fn wrong(self) -> (Result<&'static str, Refusal>, All) {
+        (Err(Refusal::WrongRole { role: self.role }), self)
+    }
+
+    /// With storage, if it has or gets some.
+    fn active(self, next: Option<u8>) -> Result<All, Refusal> {
+        let storage = self.storage.or(next).ok_or(Refusal::NoStorage)?;
+        Ok(All { storage: Some(storage), ..self })
+    }
+}
+
+fn call(channel: &mut Channel<u8>, call: &str, next: Option<u8>) -> Result<String, Refusal> {
     match call {
-        "allocate" => channel.allocate(|| Some(8)).map(|()| "ok".into()),
+        "allocate" => channel.allocate(|| next).map(|()| "ok".into()),
         "free" => channel.free().map(|storage| format!("{storage:?}")),
-        "send" | "send without storage" => channel.send().map(|sent| format!("{sent:?}")),
+        "send" => channel.send().map(|sent| format!("{sent:?}")),
         "send_null" => channel.send_null().map(|sent| format!("{sent:?}")),
         "is_available_for_write" => channel.is_available_for_write().map(|yes| format!("{yes}")),
-        "try_start_receive" => channel.try_start_receive(|| Some(8)).map(|start| format!("{start:?}")),
-        "try_receive" => channel.try_receive(|| Some(8)).map(|yes| format!("{yes}")),
+        "try_start_receive" => channel.try_start_receive(|| next).map(|start| format!("{start:?}")),
+        "try_receive" => channel.try_receive(|| next).map(|yes| format!("{yes}")),
         "stale" => channel.stale().map(|()| "ok".into()),
+        "is_safe_to_delete" => Ok(format!("{}", channel.is_safe_to_delete())),
         other => unreachable!("{other}"),
     }
 }
 
-/// The table, row by row: what the call answers, and the state after it.
-fn expected(role: Role, state: State, call: &str) -> (Result<&'static str, Refusal>, State) {
-    use Role::{Local, Receiver, Sender, SparseReceiver};
+/// The table, row by row: what the call answers, and what the channel is after it.
+fn expected(was: All, call: &str, next: Option<u8>) -> (Result<&'static str, Refusal>, All) {
     use State::{Received, ReceivedNull, Sending, SendingNull, Stale};
-    let wrong = (Err(Refusal::WrongRole { role }), state);
-    let sends = matches!(role, Local | Sender);
+    let All { role, state, storage, posted, done, came } = was;
+    let busy = (Err(Refusal::Busy { state }), was);
+    let sent = |answer, state| (Ok(answer), All { state, posted: role == Role::Sender, ..was });
     match call {
-        "allocate" if state == Stale => (Ok("ok"), state),
-        "allocate" => (Err(Refusal::Busy { state }), state),
-        "free" if state == Stale => (Ok("Some(7)"), state),
-        "free" => (Err(Refusal::Busy { state }), state),
-        "send" | "send without storage" | "send_null" if !sends => wrong,
-        "send" if state == Stale => (Ok("Live"), Sending),
-        "send without storage" | "send_null" if state == Stale => (Ok("Null"), SendingNull),
-        "send" | "send without storage" | "send_null" => (Err(Refusal::NotWritable { state }), state),
-        "is_available_for_write" if !sends => wrong,
-        "is_available_for_write" => (Ok(if state == Stale { "true" } else { "false" }), state),
-        "try_start_receive" | "try_receive" | "stale" if role == Sender => wrong,
-        "try_start_receive" if role == Receiver && state == Stale => (Ok("Post"), state),
-        "try_start_receive" => (Ok("Nothing"), state),
+        "allocate" if state != Stale || was.sends() && posted => busy,
+        "allocate" => answer("ok", was.active(next), was),
+        "free" if state != Stale || posted => busy,
+        "free" => (Ok(if storage.is_some() { "Some(7)" } else { "None" }), All { storage: None, ..was }),
+        "send" | "send_null" if !was.sends() => was.wrong(),
+        "send" | "send_null" if state != Stale || posted => (Err(Refusal::NotWritable { state }), was),
+        "send" if storage.is_some() => sent("Live", Sending),
+        "send" | "send_null" => sent("Null", SendingNull),
+        "is_available_for_write" if !was.sends() => was.wrong(),
+        "is_available_for_write" if done => (Ok("true"), All { state: Stale, posted: false, done: false, ..was }),
+        "is_available_for_write" => (Ok(if state == Stale { "true" } else { "false" }), was),
+        "try_start_receive" | "try_receive" | "stale" if role == Role::Sender => was.wrong(),
+        "try_start_receive" => starts(was, next),
         "try_receive" => match (role, state) {
-            (_, Received | ReceivedNull) => (Ok("true"), state),
-            (_, Stale) => (Ok("false"), state),
-            (Local, Sending) => (Ok("true"), Received),
-            (Local, SendingNull) => (Ok("true"), ReceivedNull),
-            (Receiver | SparseReceiver | Sender, _) => wrong,
+            (_, Received | ReceivedNull) => (Ok("true"), was),
+            (Role::Local, Stale) => (Ok("false"), was),
+            (Role::Local, Sending) => (Ok("true"), All { state: Received, ..was }),
+            (Role::Local, SendingNull) => (Ok("true"), All { state: ReceivedNull, ..was }),
+            (_, Sending | SendingNull) => was.wrong(),
+            (_, Stale) => receives(was, next),
         },
-        "stale" if state.is_received() => (Ok("ok"), Stale),
-        "stale" => (Err(Refusal::NotReceived { state }), state),
+        "stale" if state.is_received() => (Ok("ok"), All { state: Stale, ..was }),
+        "stale" => (Err(Refusal::NotReceived { state }), was),
+        "is_safe_to_delete" if role == Role::Sender => (Ok(if posted && !done { "false" } else { "true" }), was),
+        "is_safe_to_delete" => (Ok(if state == Stale && !posted && came.is_none() { "true" } else { "false" }), was),
         other => unreachable!("{other}"),
+    }
+}
+
+fn answer(text: &'static str, after: Result<All, Refusal>, was: All) -> (Result<&'static str, Refusal>, All) {
+    after.map_or_else(|refusal| (Err(refusal), was), |after| (Ok(text), after))
+}
+
+fn starts(was: All, next: Option<u8>) -> (Result<&'static str, Refusal>, All) {
+    let posts = |after: All| All { posted: true, ..after };
+    match (was.role, was.came) {
+        (Role::Local, _) => (Ok("Nothing"), was),
+        _ if was.state != State::Stale || was.posted => (Ok("Nothing"), was),
+        (Role::Receiver, _) | (_, Some(COUNT)) => answer("Post", was.active(next).map(posts), was),
+        (_, None) => (Ok("Nothing"), was),
+        (_, Some(0)) => (Ok("PostNull"), posts(All { storage: None, ..was })),
+        (_, Some(came)) => (Err(Refusal::SizeMismatch { count: COUNT, came }), was),
+    }
+}
+
+/// A stale receiver asks for its message.
+fn receives(was: All, next: Option<u8>) -> (Result<&'static str, Refusal>, All) {
+    if let Some(came) = was.came.filter(|came| ![0, COUNT].contains(came)) {
+        return (Err(Refusal::SizeMismatch { count: COUNT, came }), was);
+    }
+    let (started, after) = starts(was, next);
+    let received = |state| (Ok("true"), All { state, posted: false, came: None, ..after });
+    match after.came {
+        _ if started.is_err() => (started, was),
+        Some(0) if after.posted => received(State::ReceivedNull),
+        Some(_) if after.posted => received(State::Received),
+        _ => (Ok("false"), after),
     }
 }
 
 #[test]
-fn s6_every_call_in_every_state_of_every_role_does_what_the_table_says() {
+fn s6_every_call_of_every_channel_does_what_the_table_says() {
     let mut cases = 0;
-    for role in Role::ALL {
-        for state in State::ALL {
-            for name in CALLS {
-                let mut channel = channel(role, state);
-                if name == "send without storage" {
-                    channel.storage = None;
-                }
-                let before = format!("{channel:?}");
-                let came = call(&mut channel, name);
-                let (answer, after) = expected(role, state, name);
-                assert_eq!(came.as_deref(), answer.as_ref().map(|text| *text), "{name} of {role:?} in {state:?}");
-                assert_eq!(channel.state, after, "{name} of {role:?} in {state:?}");
-                if answer.is_err() {
-                    assert_eq!(format!("{channel:?}"), before, "{name} was refused and changed something");
-                }
-                cases += 1;
-            }
+    for was in All::every() {
+        for (name, next) in CALLS.into_iter().flat_map(|name| [(name, None), (name, Some(NEXT))]) {
+            let mut channel = was.channel();
+            let came = call(&mut channel, name, next);
+            let (answer, after) = expected(was, name, next);
+            assert_eq!(
+                came.as_deref(),
+                answer.as_ref().map(|text| *text),
+                "{name} of {was:?}, which can take {next:?}"
+            );
+            assert_eq!(All::of(&channel), after, "{name} of {was:?}, which can take {next:?}");
+            assert!(answer.is_ok() || after == was, "{name} of {was:?} was refused and changed something");
+            cases += 1;
         }
     }
-    assert_eq!(cases, 4 * 5 * 9);
+    // Five states and nine calls, with storage and without, where there is more of it and where there is none.
+    assert_eq!(cases, (1 + 3 + 8 + 8) * 5 * 9 * 2 * 2);
+}
+
+/// A channel with storage in this state.
+fn channel(role: Role, state: State) -> Channel<u8> {
+    All { role, state, storage: Some(OWN), posted: false, done: false, came: None }.channel()
 }
 
 #[test]
