@@ -363,6 +363,7 @@ static void groups(void)
 struct ring {
     uint32_t rank, ranks, shift;
     umbra_fabric fabric;
+    int code;
     double values[BLOCKS][WIDTH];
 };
 
@@ -516,6 +517,21 @@ static void *bounds(void *user)
     return NULL;
 }
 
+/* What comes of it that the first rank builds an exchange of this kind, and the other one another. */
+static void *kinds(void *user)
+{
+    struct ring *ring = user;
+    struct umbra_mesh mesh = mesh_of(ring, BLOCKS);
+    struct umbra_boundary_options options;
+    umbra_boundary boundary;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.timeout_ms = PATIENCE_MS;
+    options.kind = ring->rank == 0 ? (ring->shift ? 256 : 255) : 1;
+    ring->code = umbra_boundary_build(ring->fabric, ring->rank, &mesh, &options, &boundary);
+    return NULL;
+}
+
 static void meshes(void)
 {
     static struct ring rings[2];
@@ -539,6 +555,20 @@ static void meshes(void)
         }
         for (rank = 0; rank < 2; rank++)
             CHECK(pthread_join(threads[rank], NULL) == 0);
+        must(umbra_fabric_release(fabric));
+    }
+    doing = "kinds that differ";
+    for (each = 0; each < 2; each++) {
+        must(umbra_fabric_create(&mesh, &field, 1, &fabric));
+        for (rank = 0; rank < 2; rank++) {
+            rings[rank].fabric = fabric;
+            rings[rank].shift = each;
+            CHECK(pthread_create(&threads[rank], NULL, kinds, &rings[rank]) == 0);
+        }
+        for (rank = 0; rank < 2; rank++)
+            CHECK(pthread_join(threads[rank], NULL) == 0);
+        /* Both see that the plans differ, or the second one hears that the first has named no kind. */
+        CHECK(rings[0].code == (each ? -UMBRA_EINVAL : -UMBRA_ECONFLICT) && rings[1].code == -UMBRA_ECONFLICT);
         must(umbra_fabric_release(fabric));
     }
 }

@@ -1299,6 +1299,8 @@ struct umbra_boundary_options {
     uint32_t reversed;              /* not 0: the last peer and the last channel first; the outcome is the same */
     uint64_t largest_slot;          /* bytes of a slot at most, of which more is fetched; 0: as many as a message has. Not below
                                      * smallest_slot, and 64 and a bit for each channel */
+    uint32_t kind;                  /* which exchange, 255 at most: those of a mesh that are open at once are of a kind each, over a
+                                     * fabric each, and have no channel in common */
 };
 
 struct umbra_boundary_statistics {
@@ -1328,8 +1330,8 @@ int umbra_fabric_attach(int descriptor, const struct umbra_mesh *mesh, const str
 /* Releases the handle; what was built on it stays. */
 int umbra_fabric_release(umbra_fabric fabric);
 
-/* Builds the exchange of one rank, with all other ranks: it waits for them. -UMBRA_ECONFLICT: a rank has another mesh or other
- * fields; the detail names the first channel in which they differ. -UMBRA_EINUSE: the rank was built on this fabric before, by this
+/* Builds the exchange of one rank, with all other ranks: it waits for them. -UMBRA_ECONFLICT: a rank has another mesh, other
+ * fields or another kind; the detail names the first channel in which they differ. -UMBRA_EINUSE: the rank was built on this fabric before, by this
  * process or another one. */
 int umbra_boundary_build(umbra_fabric fabric, uint32_t rank, const struct umbra_mesh *mesh,
                          const struct umbra_boundary_options *options, umbra_boundary *boundary);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use umbra::boundary::{Boundary, BoundaryError, Extent, Fabric, Field, Mesh as _, Scope, Settings, largest_message};
 use umbra::sys::segment::{Mapping, Segment};
+use umbra_core::boundary::Kind;
 use umbra_core::error::Status;
 
 use crate::bounded::{Bounded, Inner, Woven};
@@ -27,6 +28,7 @@ pub struct Options {
     smallest_slot: u32,
     reversed: u32,
     largest_slot: u64,
+    kind: u32,
 }
 
 /// `struct umbra_boundary_statistics`.
@@ -160,6 +162,7 @@ pub unsafe extern "C" fn umbra_boundary_build(
             Ok(0) | Err(_) => usual.largest_slot,
             Ok(bytes) => bytes,
         };
+        let kind = u8::try_from(options.kind);
         let settings = Settings {
             deadline: match options.timeout_ms {
                 0 => usual.deadline,
@@ -173,11 +176,15 @@ pub unsafe extern "C" fn umbra_boundary_build(
             largest_slot,
             reversed: options.reversed != 0,
             timed: false,
+            kind: kind.map_or(usual.kind, Kind),
         };
         // SAFETY: the caller's promise about the mesh.
         let asked = unsafe { Mesh::ask(mesh) };
         let (end, fields, asked) = with_fabric(fabric, |woven| {
             let fit = asked.and_then(|mesh| {
+                if kind.is_err() {
+                    return Err(Failure::new(Code::Invalid, format!("kind {}: it is 255 at most", options.kind)));
+                }
                 let lengths = lengths(mesh.shape(), &woven.fields)?;
                 if mesh.ranks() == woven.extent.ranks {
                     return Ok((mesh, lengths));

@@ -8,7 +8,7 @@ use umbra::boundary::{
     Boundary, BoundaryError, Extent, Fabric, Field, Fields as _, Grid, Mesh, Scope, Settings, Store, Transport,
     largest_message,
 };
-use umbra_core::boundary::{Shape, Sparse};
+use umbra_core::boundary::{Kind, Shape, Sparse};
 
 /// What ranks of tests wait for each other, and small slots, so that much overflows.
 pub const SETTINGS: Settings = Settings {
@@ -17,6 +17,7 @@ pub const SETTINGS: Settings = Settings {
     largest_slot: u32::MAX,
     reversed: false,
     timed: false,
+    kind: Kind::GHOST,
 };
 
 /// A sparse field with these thresholds and this default.

@@ -17,7 +17,7 @@ use umbra::boundary::{
     Boundary, BoundaryError, Field, Fields as _, Grid, Mesh as _, NoMemory, Scope, Settings, Store, Transport,
     TransportError, largest_message,
 };
-use umbra_core::boundary::{HEAD, Message, Peer, Shape, bitmap_bytes};
+use umbra_core::boundary::{HEAD, Kind, Message, Peer, Shape, bitmap_bytes};
 use umbra_mpi::{Communicator, MpiError, MpiRma, MpiSlot, MpiStrips, Window};
 
 type Checked = Result<(), Box<dyn Error>>;
@@ -31,6 +31,7 @@ const SETTINGS: Settings = Settings {
     largest_slot: u32::MAX,
     reversed: false,
     timed: false,
+    kind: Kind::GHOST,
 };
 /// How often a rank looks for what must not come.
 const LOOKS: u32 = 1000;

@@ -335,6 +335,7 @@ impl Options {
             largest_slot: self.largest_slot,
             reversed: self.reversed,
             timed: true,
+            ..usual
         }
     }
 }

@@ -14,7 +14,7 @@ use super::touch::{Touch, touches};
 pub(super) type Lent = Storage<Vec<Peer>, Vec<Entry>, Vec<Channel<()>>, Vec<u64>>;
 
 /// The channels of all blocks of a rank, sorted into plans.
-pub(super) fn channels(mesh: &impl Mesh, fields: &[Field], me: u32) -> Lent {
+pub(super) fn channels(mesh: &impl Mesh, fields: &[Field], me: u32, kind: Kind) -> Lent {
     let shape = mesh.shape();
     // For each peer the channels to it and from it; the rank itself has only the first.
     let mut plans: BTreeMap<u32, [Vec<Entry>; 2]> = BTreeMap::new();
@@ -28,11 +28,11 @@ pub(super) fn channels(mesh: &impl Mesh, fields: &[Field], me: u32) -> Lent {
                 }
                 let (sender, receiver) = if out { (block, other) } else { (other, block) };
                 let plan = &mut plans.entry(owner).or_default()[usize::from(!out)];
-                plan.extend((0..).zip(fields).map(|(field, kind)| Entry {
-                    key: Key { sender, receiver, field, element, kind: Kind::GHOST },
+                plan.extend((0..).zip(fields).map(|(nth, field)| Entry {
+                    key: Key { sender, receiver, field: nth, element, kind },
                     // A shape has less than 2^31 cells, a field some components: what is too large is refused by the plan.
-                    count: u32::try_from(cells * u64::from(kind.components)).unwrap_or(u32::MAX),
-                    always: kind.sparse.is_none(),
+                    count: u32::try_from(cells * u64::from(field.components)).unwrap_or(u32::MAX),
+                    always: field.sparse.is_none(),
                     step,
                 }));
             });

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use umbra_core::boundary::{Config, Kind, Peer, Vote, VoteError, agree};
+use umbra_core::boundary::{Config, Peer, Vote, VoteError, agree};
 use umbra_core::time::Lapse;
 
 use super::balance::is_refined;
@@ -287,8 +287,8 @@ fn machine_of(
     settings: Settings,
     epoch: u32,
 ) -> Result<Machine, BoundaryError> {
-    let lent = channels(mesh, fields, transport.rank());
+    let lent = channels(mesh, fields, transport.rank(), settings.kind);
     let deadline = settings.deadline.map(lapse);
-    let (slots, smallest, largest) = (transport.slots(), settings.smallest_slot, settings.largest_slot);
-    Ok(Machine::new(lent, Config { epoch, kind: Kind::GHOST, slots, smallest, largest, deadline })?)
+    let Settings { kind, smallest_slot: smallest, largest_slot: largest, .. } = settings;
+    Ok(Machine::new(lent, Config { epoch, kind, slots: transport.slots(), smallest, largest, deadline })?)
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use umbra_core::boundary::Kind;
+
 /// Choices of an exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
@@ -18,6 +20,9 @@ pub struct Settings {
     /// Measure how long the transport takes to send: [`Boundary::sending`](super::Boundary::sending). It costs two looks at the
     /// clock a message.
     pub timed: bool,
+    /// Which exchange it is. Two that are open at once on the same mesh, each over a transport of its own, are of two kinds: then
+    /// they have no channel in common, and what one of them has sent is refused by the other. All ranks choose the same.
+    pub kind: Kind,
 }
 
 impl Default for Settings {
@@ -28,6 +33,7 @@ impl Default for Settings {
             largest_slot: u32::MAX,
             reversed: false,
             timed: false,
+            kind: Kind::GHOST,
         }
     }
 }
