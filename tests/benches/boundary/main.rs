@@ -45,6 +45,11 @@ use strips::{Pair, Strips};
 
 /// With so many strips, of any size, this ratio to early receives is the bar of a transport that never calls MPI.
 const RING: (u32, f64) = (64, 2.5);
+/// What ours needs at most to receive into, of what early receives need.
+const MEMORY: f64 = 0.3;
+/// Slots of a rank of two, and bytes of the pages that they take.
+const SLOTS: f64 = 2.0;
+const PAGE: f64 = 4096.0;
 const LOWER: Direction = Direction::LowerIsBetter;
 
 /// How much is exchanged, and how often.
@@ -65,8 +70,10 @@ struct Case {
 struct Figures {
     /// Microseconds of an exchange.
     time: f64,
-    /// Bytes kept to receive into: theirs at most, ours as it was at the end of half of the batches.
+    /// Bytes kept to receive into: theirs at most, ours what they announced at the end of half of the batches.
     memory: f64,
+    /// Bytes that ours held to receive into at the end of half of the batches.
+    held: f64,
 }
 
 /// All ranks wait here for each other.
@@ -78,10 +85,10 @@ fn meet(count: &AtomicU64, meetings: &mut u64, pairs: u32) {
     }
 }
 
-/// Runs one rank; microseconds of each batch, and the memory that its peer could fill at its end.
-fn rank(case: Case, mut boundary: Boundary<Fabric>, rank: u32, meeting: &AtomicU64) -> (Vec<f64>, Vec<f64>) {
+/// Runs one rank; what each batch needed.
+fn rank(case: Case, mut boundary: Boundary<Fabric>, rank: u32, meeting: &AtomicU64) -> Vec<Figures> {
     let mut strips = Strips::new(rank, case.channels, case.bytes, case.sides);
-    let (clock, mut times, mut memory, mut meetings) = (Clock::new(), Vec::new(), Vec::new(), 0);
+    let (clock, mut figures, mut meetings) = (Clock::new(), Vec::new(), 0);
     // The first batch warms up.
     for batch in 0..=case.batches {
         meet(meeting, &mut meetings, case.pairs);
@@ -93,11 +100,12 @@ fn rank(case: Case, mut boundary: Boundary<Fabric>, rank: u32, meeting: &AtomicU
         }
         meet(meeting, &mut meetings, case.pairs);
         if batch > 0 {
-            memory.push(boundary.receive_bytes().0 as f64);
-            times.push(clock.nanoseconds(begun, clock.now()) as f64 / 1e3 / f64::from(case.exchanges));
+            let time = clock.nanoseconds(begun, clock.now()) as f64 / 1e3 / f64::from(case.exchanges);
+            let held = boundary.held().map_or(f64::NAN, |held| held.receive as f64);
+            figures.push(Figures { time, memory: boundary.receive_bytes().0 as f64, held });
         }
     }
-    (times, memory)
+    figures
 }
 
 /// All ranks: two on the first and the last core, more wherever there is room.
@@ -116,18 +124,23 @@ fn ours(case: Case, cores: &[usize]) -> Figures {
         let boundary = Boundary::build(&pair, &fields, fabric, Settings::default()).unwrap();
         rank(case, boundary, number, &meeting)
     };
-    let (times, memory) = std::thread::scope(|scope| {
+    let figures = std::thread::scope(|scope| {
         let run = &run;
         let pair = |segment| [(0, cores.last()), (1, cores.first())].map(|(number, core)| (segment, number, core));
         // None of them is this thread: what it is bound to the peer is bound to as well.
         let ranks = segments.iter().flat_map(pair);
         let ranks: Vec<_> =
             ranks.map(|(segment, number, core)| scope.spawn(move || run(segment, number, core))).collect();
-        let (times, memory): (Vec<_>, Vec<_>) = ranks.into_iter().map(|rank| rank.join().unwrap()).unzip();
-        (times.concat(), memory.concat())
+        ranks.into_iter().flat_map(|rank| rank.join().unwrap()).collect::<Vec<Figures>>()
     });
-    let percentile = |of, percent| Samples::new(of).map_or(f64::NAN, |samples| samples.percentile(percent));
-    Figures { time: percentile(times, 10.0), memory: percentile(memory, 50.0) }
+    let percentile = |of: fn(&Figures) -> f64, percent| {
+        Samples::new(figures.iter().map(of).collect()).map_or(f64::NAN, |samples| samples.percentile(percent))
+    };
+    Figures {
+        time: percentile(|of| of.time, 10.0),
+        memory: percentile(|of| of.memory, 50.0),
+        held: percentile(|of| of.held, 50.0),
+    }
 }
 
 struct Bench {
@@ -198,12 +211,9 @@ impl Bench {
             let ring = format!("{name}, as a ring");
             self.report.row(Row::new(&ring, ours.time, early.time, over_mpi::EARLY, "us", LOWER)).bar(RING.1);
         }
-        let memory = format!("{name}, memory to receive");
-        let row = Row::new(&memory, ours.memory, early.memory, over_mpi::EARLY, "B", LOWER);
-        self.report.row(row).bar(1.0 / 0.3);
+        self.memory(&name, &ours, &early, true);
         if let Some(least) = least {
             self.gate(&name, early.time / ours.time, least);
-            self.gate(&memory, early.memory / ours.memory, 1.0 / 0.3);
         }
     }
 
@@ -213,12 +223,28 @@ impl Bench {
         let Some((ours, [early, _, slot])) = self.beside(&name, case, || over_mpi::ours(case)) else { return };
         self.report.row(Row::new(&name, ours.time, early.time, over_mpi::EARLY, "us", LOWER)).bar(bar);
         self.report.row(Row::new(&name, ours.time, slot.time, over_mpi::SLOT, "us", LOWER));
-        let memory = format!("{name}, memory to receive");
-        let row = Row::new(&memory, ours.memory, early.memory, over_mpi::EARLY, "B", LOWER);
-        self.report.row(row).bar(1.0 / 0.3);
+        self.memory(&name, &ours, &early, false);
         if is_least {
             self.gate(&name, early.time / ours.time, bar);
-            self.gate(&memory, early.memory / ours.memory, 1.0 / 0.3);
+        }
+    }
+
+    /// What was announced and what was held, each of which has its gate. Where two slots are less than `MEMORY` but their whole pages
+    /// are not, the gate is that no more than these are held.
+    fn memory(&mut self, name: &str, ours: &Figures, early: &Figures, in_pages: bool) {
+        let (announced, held) = (format!("{name}, memory announced"), format!("{name}, memory held"));
+        let row = |name: &str, ours, peer, whose| Row::new(name, ours, peer, whose, "B", LOWER);
+        self.report.row(row(&announced, ours.memory, early.memory, over_mpi::EARLY)).bar(1.0 / MEMORY);
+        self.gate(&announced, early.memory / ours.memory, 1.0 / MEMORY);
+        let pages = SLOTS * (ours.memory / SLOTS / PAGE).ceil() * PAGE;
+        let entry = self.report.row(row(&held, ours.held, early.held, over_mpi::EARLY));
+        if in_pages && pages > early.held * MEMORY {
+            let name = format!("{held}, beside whole pages");
+            self.report.row(row(&name, ours.held, pages, "slots as announced, in whole pages")).bar(1.0);
+            self.gate(&name, pages / ours.held, 1.0);
+        } else {
+            entry.bar(1.0 / MEMORY);
+            self.gate(&held, early.held / ours.held, 1.0 / MEMORY);
         }
     }
 
@@ -237,8 +263,10 @@ impl Bench {
     }
 
     fn skip(&self, name: &str, ours: &Figures, reason: impl Display) {
-        let Figures { time, memory } = ours;
-        self.report.note(format_args!("{name}: ours {time:.2} us, {memory} B; beside MPI skipped: {reason}"));
+        let Figures { time, memory, held } = ours;
+        self.report.note(format_args!(
+            "{name}: ours {time:.2} us, {memory} B announced, {held} B held; beside MPI skipped: {reason}"
+        ));
     }
 }
 

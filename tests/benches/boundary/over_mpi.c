@@ -11,13 +11,14 @@
  *          follows in a second one
  *
  * over_mpi CHANNELS BYTES BATCHES EXCHANGES prints for each mode: name, tenth percentile and median in microseconds of an
- * exchange, and the most bytes that were kept to receive into.
+ * exchange, and the most bytes that were kept to receive into: as they are, and in whole pages.
  */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { EARLY, SOME, SLOT, MODES };
 static const char *const names[MODES] = {"early", "some", "slot"};
@@ -260,7 +261,8 @@ int main(int argc, char **argv)
         }
         qsort(times, batches, sizeof *times, by_value);
         if (!me) {
-            printf("%s %.3f %.3f %zu\n", names[mode], times[batches / 10], times[batches / 2], held);
+            size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (held + page - 1) / page * page;
+            printf("%s %.3f %.3f %zu %zu\n", names[mode], times[batches / 10], times[batches / 2], held, pages);
         }
     }
     MPI_Finalize();

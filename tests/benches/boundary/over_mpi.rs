@@ -46,11 +46,12 @@ pub(crate) fn ours(case: Case) -> Result<Figures, String> {
     figures(printed.trim_end()).ok_or_else(|| format!("no figures in {printed:?}"))
 }
 
-/// Tenth percentile, median, memory.
+/// Tenth percentile, median, memory that is announced, memory that is held.
 fn figures(line: &str) -> Option<Figures> {
     let mut numbers = line.split(' ').map(str::parse::<f64>);
-    let (time, _median, memory) = (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
-    Some(Figures { time, memory })
+    let mut next = || numbers.next()?.ok();
+    let (time, _median) = (next()?, next()?);
+    Some(Figures { time, memory: next()?, held: next()? })
 }
 
 /// Runs so many pairs of ranks of a program; what it prints.

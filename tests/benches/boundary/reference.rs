@@ -24,8 +24,10 @@ struct Run {
     time: f64,
     /// Bytes of fields of all ranks, at most.
     fields: f64,
-    /// Bytes to receive into, the sum of what each rank has at most.
+    /// Bytes to receive into, the sum of what each rank has announced at most.
     slots: f64,
+    /// And of what its transport has held at most.
+    held: f64,
     /// Bytes that ranks send each other in a time step.
     payload: f64,
     /// The most messages that a rank sends in an exchange.
@@ -41,6 +43,7 @@ fn measure(options: &Options) -> Run {
         time: times.map_or(f64::NAN, |times| times.percentile(50.0)),
         fields: field_bytes_peak as f64,
         slots: ranks.iter().map(|rank| rank.slot_bytes[1]).sum::<u64>() as f64,
+        held: ranks.iter().map(|rank| rank.held_bytes[0]).sum::<u64>() as f64,
         payload: ranks.iter().map(|rank| rank.counts[1]).sum::<u64>() as f64 / f64::from(options.cycles),
         messages: ranks.iter().map(|rank| rank.messages_each).max().unwrap_or(0) as f64,
     }
@@ -58,7 +61,8 @@ pub(crate) fn rows(bench: &mut Bench) {
     for (what, ours, peer, unit, most) in [
         ("a time step", sparse.time, time, "us", Some(TIME)),
         ("fields at most", sparse.fields, before.fields, "B", Some(FIELDS)),
-        ("memory to receive", sparse.slots, before.slots, "B", Some(SLOTS)),
+        ("memory to receive, announced", sparse.slots, before.slots, "B", Some(SLOTS)),
+        ("memory to receive, held", sparse.held, before.held, "B", Some(SLOTS)),
         ("payload of a time step", sparse.payload, before.payload, "B", None),
     ] {
         let name = format!("{NAME}, {what}");

@@ -1,12 +1,12 @@
 //! What a fabric holds, and which of its pages are given back.
 //!
 //! A page that a message has touched stays in memory until it is given back to the system: of a slot, what lies behind the size
-//! that its receiver has announced last, when that is half of what it was and 16 KiB less; of what did not fit, all, after many
-//! messages in a row that did. Each is done by the only rank that may write there at that moment: the receiver before it grants
-//! credit for the slot, the sender when it has credit for it. What is less stays until the mesh changes: who gives pages back
-//! that are needed again a little later pays for both.
+//! that its receiver has announced last, at once when that is half of what it was and 16 KiB less, and else what none of the last
+//! sixteen messages could need; of what did not fit, all, after many messages in a row that did. Each is done by the only rank that
+//! may write there at that moment: the receiver before it grants credit for the slot, the sender when it has credit for it. Who
+//! gives pages back that are needed again a little later pays for both, so it is not done sooner.
 //!
-//! *Cost*: a comparison a message; a system call where something is given back.
+//! *Cost*: a few comparisons a message; a system call where something is given back.
 
 use umbra_core::boundary::Peer;
 
@@ -16,32 +16,52 @@ use crate::boundary::transport::TransportError;
 
 /// Messages of a slot in a row that fit before the memory is given back of one that did not.
 const CALM: u32 = 64;
-/// Bytes below which nothing is given back before the mesh changes.
+/// Messages of a slot in a row that may need less than it has before the rest is given back.
+const LESS: u32 = 16;
+/// Bytes below which nothing is given back at once, and of what did not fit nothing before the mesh changes.
 const BURST: usize = 4 * PAGE;
+
+/// Bytes of a slot, in whole pages.
+#[derive(Debug, Clone, Default)]
+struct Room {
+    /// Those that the peer may have written to since the rest was given back.
+    touched: usize,
+    /// The most that the last messages could need, and how many in a row needed less than was touched.
+    most: usize,
+    less: u32,
+}
 
 /// What messages need of the areas of a rank, by peer and slot.
 #[derive(Debug)]
 pub(super) struct Spare {
-    /// Bytes of slots that peers may write to.
-    rooms: Vec<usize>,
+    rooms: Vec<Room>,
     /// Bytes that did not fit into slots of peers, the most since they were given back, and the messages since the last of them.
     spilled: Vec<(usize, u32)>,
 }
 
 impl Spare {
     pub(super) fn new(count: usize) -> Spare {
-        Spare { rooms: vec![0; count], spilled: vec![(0, 0); count] }
+        Spare { rooms: vec![Room::default(); count], spilled: vec![(0, 0); count] }
     }
 
-    /// Whether a slot that needs so many bytes from now on has needed so many more that they are given back, now or when they are many.
-    fn shrinks(&mut self, at: usize, room: usize, now: bool) -> bool {
-        let most = &mut self.rooms[at];
-        let left = most.saturating_sub(room);
-        let gives = left > 0 && (now || left >= BURST.max(room));
-        if gives || room > *most {
-            *most = room;
+    /// A slot needs so many bytes from now on: where it ends, if what lies behind is given back: now, because it is much, or because
+    /// it was not needed for a while.
+    fn shrinks(&mut self, at: usize, room: usize, now: bool) -> Option<usize> {
+        let slot = &mut self.rooms[at];
+        if room >= slot.touched {
+            *slot = Room { touched: room, ..Room::default() };
+            return None;
         }
-        gives
+        (slot.most, slot.less) = (slot.most.max(room), slot.less + 1);
+        let end = if now || slot.touched - room >= BURST.max(room) {
+            room
+        } else if slot.less >= LESS {
+            slot.most
+        } else {
+            return None;
+        };
+        *slot = Room { touched: end, ..Room::default() };
+        Some(end)
     }
 
     /// Bytes that did not fit since they were given back, which happens now.
@@ -65,13 +85,14 @@ impl Spare {
 }
 
 impl Fabric {
-    /// The next message of a rank in a slot has at most so many bytes; what the slot has beside them goes back, now or when it is much.
+    /// The next message of a rank in a slot has at most so many bytes; what the slot has beside them goes back, now or when it is much
+    /// or was not needed for a while.
     pub(super) fn keep(&mut self, from: u32, slot: u32, room: usize, now: bool) -> Result<(), TransportError> {
         let room = room.next_multiple_of(PAGE);
-        if self.spare.shrinks(self.stamp_at(from, slot), room, now) {
+        if let Some(end) = self.spare.shrinks(self.stamp_at(from, slot), room, now) {
             let area = self.area(from, self.rank, slot, 0)?;
             // If the system keeps it, only the memory is lost.
-            let _ = self.segment.give_back(area + room, self.capacity.saturating_sub(room));
+            let _ = self.segment.give_back(area + end, self.capacity.saturating_sub(end));
         }
         Ok(())
     }
@@ -116,5 +137,29 @@ impl Fabric {
             held.send += bytes(self.area(self.rank, rank, slot, 1));
         }
         held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_slot_has_not_needed_for_a_while_goes_back_and_much_of_it_at_once() {
+        let mut spare = Spare::new(2);
+        let mut shrinks = |pages: usize| spare.shrinks(1, pages * PAGE, false).map(|end| end / PAGE);
+        assert_eq!(shrinks(20), None);
+        // As long as one in sixteen needs all of it, all stays.
+        for nth in 1..10 * LESS as usize {
+            assert_eq!(shrinks(if nth.is_multiple_of(LESS as usize) { 20 } else { 17 }), None);
+        }
+        assert_eq!(shrinks(20), None);
+        for _ in 1..LESS {
+            assert_eq!(shrinks(17), None);
+        }
+        // The most of them, not the last.
+        assert_eq!([shrinks(16), shrinks(16)], [Some(17), None]);
+        assert_eq!([shrinks(8), shrinks(8)], [Some(8), None]);
+        assert_eq!(spare.shrinks(1, 7 * PAGE, true), Some(7 * PAGE));
     }
 }
