@@ -33,6 +33,6 @@ mod turns;
 pub use clock::{Clock, Moment};
 pub use pin::{cores, pin};
 pub use program::{lines_of, number, output_of};
-pub use report::{Direction, Entry, Report, Row};
+pub use report::{Added, Direction, Report, Row};
 pub use samples::Samples;
 pub use turns::{Plan, Turns, alternate, repeat};

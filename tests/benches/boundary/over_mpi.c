@@ -1,39 +1,42 @@
 /* Exchanges of mostly empty strips over MPI, as mesh codes do them: the peer of the bench `boundary`.
  *
- * Pairs of ranks, CHANNELS strips each way. In each exchange a mask that both sides compute says which strips hold nothing. A
- * strip that holds something is packed from an array, travels, and is set into an array; of the others the receiver learns
- * that there is nothing. Both are checked in every exchange, inside the measured time, as the bench does it on our side.
+ * Two ranks, or more in a ring, and CHANNELS strips that each sends to its neighbours. In each exchange a mask that
+ * both sides compute says which strips hold nothing. A strip that holds something is packed from an array, travels, and
+ * is set into an array; of the others the receiver learns that there is nothing. Both are checked in every exchange,
+ * inside the measured time, as the bench does it on our side.
  *
- *  early   a receive for each channel, posted before anybody sends, and an empty message where there is nothing; then
- *          Iprobe and Test for each channel that is still missing
- *  some    the same, and one Testsome for all that are missing
- *  slot    one message with a bitmap into one early posted receive of a quarter of all strips; what does not fit
- *          follows in a second one
+ *  early      a receive for each strip, posted before anybody sends, and an empty message where there is nothing; then
+ *             Iprobe and Test for each strip that is still missing
+ *  some       the same, and one Testsome for all that are missing
+ *  persist    the same with persistent requests to receive
+ *  probe      Iprobe for each strip, and a receive of what it found
+ *  coalesced  two messages a neighbour: which strips hold something, and these, gathered by one more copy on each side
+ *  slot       one message a neighbour with a bitmap into one early posted receive of a quarter of all strips; what
+ *             does not fit follows in a second one
+ *  ring       bytes in memory that both share, and no call of MPI on their way
+ *  rma        one MPI_Put a neighbour of bitmap and strips into a window as large as all of them, and one of a word
+ *             that says so
  *
- * over_mpi CHANNELS BYTES BATCHES EXCHANGES prints for each mode: name, tenth percentile and median in microseconds of an
- * exchange, and the most bytes that were kept to receive into: as they are, and in whole pages.
+ * over_mpi CHANNELS BYTES BATCHES EXCHANGES MODE... prints for each mode: name, tenth percentile and median in
+ * microseconds of an exchange, and the most bytes that were kept to receive into: as they are, and in whole pages.
  */
-#include <mpi.h>
-#include <stdint.h>
+#include "over_mpi.h"
+
+#include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-enum { EARLY, SOME, SLOT, MODES };
-static const char *const names[MODES] = {"early", "some", "slot"};
+MPI_Comm comm;
+int me, ranks, neighbours, neighbour[2], channels;
+size_t bytes;
+char *from, *to, *out, *in;
 
-static MPI_Comm comm;
-static int me, other, channels;
-static size_t bytes, capacity, held;
-static char *from, *to, *out, *in, *rest;
-static MPI_Request *receives, *sends, slot;
-static MPI_Status *statuses;
-static int *indices;
-static char *done;
+static size_t held;
+static long processors;
 
-/* One strip in ten holds something. */
-static int live(long turn, int sender, int channel)
+static const struct mode *const modes[] = {&early, &some, &persist, &probe, &coalesced, &slot, &ring, &rma};
+
+int live(long turn, int sender, int channel)
 {
     uint64_t x = (uint64_t)turn * 0x9E3779B97F4A7C15ull ^ ((uint64_t)sender << 40) ^ ((uint64_t)channel << 20);
     x ^= x >> 31;
@@ -49,17 +52,18 @@ static double mark(long turn, int sender, int channel)
     return turn * 1e6 + sender * 4096.0 + channel + 1;
 }
 
-static void touch(long turn, int channel)
+void touch(long turn, int channel)
 {
     double value = mark(turn, me, channel);
     memcpy(from + channel * bytes, &value, 8);
     memcpy(from + (channel + 1) * bytes - 8, &value, 8);
 }
 
-static void check(long turn, int channel, int came)
+void check(long turn, int channel, int came)
 {
-    double first, last, value = mark(turn, other, channel);
-    if (came != live(turn, other, channel)) {
+    int sender = sender_of(channel);
+    double first, last, value = mark(turn, sender, channel);
+    if (came != live(turn, sender, channel)) {
         MPI_Abort(comm, 2);
     }
     if (came) {
@@ -71,135 +75,23 @@ static void check(long turn, int channel, int came)
     }
 }
 
-static void need(size_t memory)
+void need(size_t memory)
 {
     held = memory > held ? memory : held;
 }
 
-static void post(int mode)
+void idle(void)
 {
-    if (mode == SLOT) {
-        MPI_Irecv(in, (int)capacity, MPI_BYTE, other, channels, comm, &slot);
-        need(capacity);
-        return;
-    }
-    for (int c = 0; c < channels; c++) {
-        MPI_Irecv(in + c * bytes, (int)bytes, MPI_BYTE, other, c, comm, &receives[c]);
-    }
-    need(channels * bytes);
-}
-
-/* A message for each strip. */
-static void send_strips(long turn)
-{
-    for (int c = 0; c < channels; c++) {
-        int is = live(turn, me, c);
-        if (is) {
-            touch(turn, c);
-            memcpy(out + c * bytes, from + c * bytes, bytes);
-        }
-        MPI_Isend(out + c * bytes, is ? (int)bytes : 0, MPI_BYTE, other, c, comm, &sends[c]);
+    if (ranks > processors) {
+        sched_yield();
     }
 }
 
-static void take(long turn, int channel, MPI_Status *status)
+static void call(void (*step)(void))
 {
-    int count;
-    MPI_Get_count(status, MPI_BYTE, &count);
-    if (count) {
-        memcpy(to + channel * bytes, in + channel * bytes, bytes);
+    if (step) {
+        step();
     }
-    check(turn, channel, count != 0);
-}
-
-static void early(long turn)
-{
-    MPI_Status status;
-    int flag, missing = channels;
-    send_strips(turn);
-    memset(done, 0, channels);
-    while (missing) {
-        for (int c = 0; c < channels; c++) {
-            if (done[c]) {
-                continue;
-            }
-            MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, MPI_STATUS_IGNORE);
-            MPI_Test(&receives[c], &flag, &status);
-            if (flag) {
-                take(turn, c, &status);
-                done[c] = 1;
-                missing--;
-            }
-        }
-    }
-    post(EARLY);
-    MPI_Waitall(channels, sends, MPI_STATUSES_IGNORE);
-}
-
-static void some(long turn)
-{
-    int ready;
-    send_strips(turn);
-    for (int missing = channels; missing; missing -= ready) {
-        MPI_Testsome(channels, receives, &ready, indices, statuses);
-        for (int nth = 0; nth < ready; nth++) {
-            take(turn, indices[nth], &statuses[nth]);
-        }
-    }
-    post(SOME);
-    MPI_Waitall(channels, sends, MPI_STATUSES_IGNORE);
-}
-
-/* Bytes of payload, a bit for each channel, payloads. */
-static size_t head(void)
-{
-    return 8 + (channels + 63) / 64 * 8;
-}
-
-static void one_message(long turn)
-{
-    size_t end = head(), at = head();
-    int sent = 1, flag = 0;
-    memset(out, 0, end);
-    for (int c = 0; c < channels; c++) {
-        if (live(turn, me, c)) {
-            touch(turn, c);
-            out[8 + c / 8] |= (char)(1 << c % 8);
-            memcpy(out + end, from + c * bytes, bytes);
-            end += bytes;
-        }
-    }
-    memcpy(out, &end, 8);
-    MPI_Isend(out, (int)(end < capacity ? end : capacity), MPI_BYTE, other, channels, comm, &sends[0]);
-    if (end > capacity) {
-        MPI_Isend(out + capacity, (int)(end - capacity), MPI_BYTE, other, channels + 1, comm, &sends[sent++]);
-    }
-    while (!flag) {
-        MPI_Test(&slot, &flag, MPI_STATUS_IGNORE);
-    }
-    memcpy(&end, in, 8);
-    if (end > capacity) {
-        MPI_Recv(rest, (int)(end - capacity), MPI_BYTE, other, channels + 1, comm, MPI_STATUS_IGNORE);
-        need(end);
-    }
-    for (int c = 0; c < channels; c++) {
-        int is = in[8 + c / 8] >> c % 8 & 1;
-        if (is) {
-            size_t here = at >= capacity ? 0 : capacity - at < bytes ? capacity - at : bytes;
-            memcpy(to + c * bytes, in + at, here);
-            memcpy(to + c * bytes + here, rest + (at + here - capacity), bytes - here);
-            at += bytes;
-        }
-        check(turn, c, is);
-    }
-    post(SLOT);
-    MPI_Waitall(sent, sends, MPI_STATUSES_IGNORE);
-}
-
-static void cancel(MPI_Request *request)
-{
-    MPI_Cancel(request);
-    MPI_Wait(request, MPI_STATUS_IGNORE);
 }
 
 static int by_value(const void *a, const void *b)
@@ -208,62 +100,82 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static void usage(void)
+{
+    fprintf(stderr, "usage: two ranks or more of over_mpi CHANNELS BYTES BATCHES EXCHANGES MODE...\n");
+    MPI_Abort(comm, 1);
+}
+
+static const struct mode *named(const char *name)
+{
+    for (size_t n = 0; n < sizeof modes / sizeof *modes; n++) {
+        if (!strcmp(modes[n]->name, name)) {
+            return modes[n];
+        }
+    }
+    usage();
+    return NULL;
+}
+
+static void measure(const struct mode *mode, int batches, int exchanges, double *times)
+{
+    static long turn = 1;
+    held = 0;
+    call(mode->open);
+    /* The first batch warms up. */
+    for (int batch = -1; batch < batches; batch++) {
+        call(mode->begin);
+        MPI_Barrier(comm);
+        double begun = MPI_Wtime();
+        for (int n = 0; n < exchanges; n++, turn++) {
+            mode->exchange(turn);
+        }
+        MPI_Barrier(comm);
+        if (batch >= 0) {
+            times[batch] = (MPI_Wtime() - begun) / exchanges * 1e6;
+        }
+        call(mode->end);
+        MPI_Barrier(comm);
+    }
+    call(mode->close);
+    qsort(times, batches, sizeof *times, by_value);
+    if (!me) {
+        size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (held + page - 1) / page * page;
+        printf("%s %.3f %.3f %zu %zu\n", mode->name, times[batches / 10], times[batches / 2], held, pages);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    int ranks;
-    long turn = 1;
     MPI_Init(&argc, &argv);
     comm = MPI_COMM_WORLD;
     MPI_Comm_rank(comm, &me);
     MPI_Comm_size(comm, &ranks);
-    if (argc != 5 || ranks % 2) {
-        fprintf(stderr, "usage: pairs of ranks of over_mpi CHANNELS BYTES BATCHES EXCHANGES\n");
-        MPI_Abort(comm, 1);
+    processors = sysconf(_SC_NPROCESSORS_ONLN);
+    neighbours = ranks == 2 ? 1 : 2;
+    neighbour[0] = (me + 1) % ranks;
+    neighbour[1] = (me + ranks - 1) % ranks;
+    if (argc < 6 || ranks < 2) {
+        usage();
     }
-    other = me ^ 1;
     channels = atoi(argv[1]);
     bytes = (size_t)atol(argv[2]);
     int batches = atoi(argv[3]), exchanges = atoi(argv[4]);
-    size_t all = channels * bytes + head();
-    capacity = head() + channels * bytes / 4;
+    if (channels < 1 || channels % neighbours || bytes < 8 || bytes % 8 || batches < 1 || exchanges < 1) {
+        usage();
+    }
+    /* A head has a word, a bit a strip, or a number a strip. */
+    size_t all = channels * bytes + 2 * 64 + channels * 8;
     from = calloc(1, all);
     to = calloc(1, all);
     out = calloc(1, all);
     in = calloc(1, all);
-    rest = calloc(1, all);
-    done = calloc(1, channels);
-    statuses = calloc(channels, sizeof *statuses);
-    indices = calloc(channels, sizeof *indices);
-    receives = calloc(channels, sizeof *receives);
-    sends = calloc(channels + 2, sizeof *sends);
     double *times = calloc(batches, sizeof *times);
-    for (int mode = 0; mode < MODES; mode++) {
-        held = 0;
-        /* The first batch warms up. */
-        for (int batch = -1; batch < batches; batch++) {
-            post(mode);
-            MPI_Barrier(comm);
-            double begun = MPI_Wtime();
-            for (int n = 0; n < exchanges; n++, turn++) {
-                mode == EARLY ? early(turn) : mode == SOME ? some(turn) : one_message(turn);
-            }
-            MPI_Barrier(comm);
-            if (batch >= 0) {
-                times[batch] = (MPI_Wtime() - begun) / exchanges * 1e6;
-            }
-            for (int c = 0; mode != SLOT && c < channels; c++) {
-                cancel(&receives[c]);
-            }
-            if (mode == SLOT) {
-                cancel(&slot);
-            }
-            MPI_Barrier(comm);
-        }
-        qsort(times, batches, sizeof *times, by_value);
-        if (!me) {
-            size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (held + page - 1) / page * page;
-            printf("%s %.3f %.3f %zu %zu\n", names[mode], times[batches / 10], times[batches / 2], held, pages);
-        }
+    if (!from || !to || !out || !in || !times) {
+        MPI_Abort(comm, 4);
+    }
+    for (int n = 5; n < argc; n++) {
+        measure(named(argv[n]), batches, exchanges, times);
     }
     MPI_Finalize();
     return 0;

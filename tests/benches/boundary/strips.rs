@@ -49,7 +49,7 @@ pub(crate) struct Strips {
 }
 
 /// One strip in ten holds something.
-fn live(turn: u64, sender: u32, strip: usize) -> bool {
+pub(crate) fn live(turn: u64, sender: u32, strip: usize) -> bool {
     let mut x = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(sender) << 40 ^ (strip as u64) << 20;
     x = (x ^ x >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -57,7 +57,7 @@ fn live(turn: u64, sender: u32, strip: usize) -> bool {
 }
 
 /// The first and the last value of a strip.
-fn mark(turn: u64, sender: u32, strip: usize) -> f64 {
+pub(crate) fn mark(turn: u64, sender: u32, strip: usize) -> f64 {
     turn as f64 * 1e6 + f64::from(sender) * 4096.0 + strip as f64 + 1.0
 }
 

@@ -40,11 +40,10 @@ impl Row {
         Self { case: case.to_owned(), ours, peer, peer_name: peer_name.to_owned(), unit: unit.to_owned(), ratio }
     }
 
-    /// The row as one JSON object on one line; a figure that is not finite is `null`.
-    #[must_use]
-    pub fn json(&self) -> String {
+    /// The row as one JSON object on one line, without its end; a figure that is not finite is `null`.
+    fn json(&self) -> String {
         format!(
-            r#"{{"case":{},"ours":{},"peer":{},"peer_name":{},"unit":{},"ratio":{}}}"#,
+            r#"{{"case":{},"ours":{},"peer":{},"peer_name":{},"unit":{},"ratio":{}"#,
             Quoted(&self.case),
             Number(self.ours),
             Number(self.peer),
@@ -64,22 +63,50 @@ pub struct Report {
     entries: Vec<Entry>,
 }
 
-/// A row within a report, to which a bar may be given.
+/// A row that a report has, with the bar that it was given.
 #[derive(Debug)]
-pub struct Entry {
+struct Entry {
     row: Row,
     bar: Option<f64>,
 }
 
 impl Entry {
-    /// The ratio that this row has to reach; below it the row is marked as missed.
-    pub fn bar(&mut self, least_ratio: f64) {
-        self.bar = Some(least_ratio);
-    }
-
     fn missed(&self) -> bool {
         // Written so that a ratio which is no number misses too.
         self.bar.is_some_and(|bar| !self.row.ratio.ge(&bar))
+    }
+
+    /// The entry as one JSON object on one line: the row, and with a bar that and whether it is reached.
+    fn json(&self) -> String {
+        let bar =
+            self.bar.map_or_else(String::new, |bar| format!(r#","bar":{},"reached":{}"#, Number(bar), !self.missed()));
+        format!("{}{bar}}}", self.row.json())
+    }
+}
+
+/// A row that was added to a report, to which a bar may be given; it is printed when this is gone.
+#[derive(Debug)]
+pub struct Added<'a> {
+    json: bool,
+    entry: &'a mut Entry,
+}
+
+impl Added<'_> {
+    /// The ratio that this row has to reach; below it the row is marked as missed.
+    pub fn bar(self, least_ratio: f64) {
+        self.entry.bar = Some(least_ratio);
+    }
+}
+
+impl Drop for Added<'_> {
+    fn drop(&mut self) {
+        if self.json {
+            let mut out = io::stdout().lock();
+            // A closed pipe is the reader's wish; the figures still run to the end.
+            let _ = writeln!(out, "{}", self.entry.json()).and_then(|()| out.flush());
+        } else {
+            eprintln!("{} ...", self.entry.row.case);
+        }
     }
 }
 
@@ -110,18 +137,11 @@ impl Report {
         self.filter.as_deref().is_none_or(|filter| case.contains(filter))
     }
 
-    /// Adds a row; with JSON it is printed now.
-    pub fn row(&mut self, row: Row) -> &mut Entry {
-        if self.json {
-            let mut out = io::stdout().lock();
-            // A closed pipe is the reader's wish; the figures still run to the end.
-            let _ = writeln!(out, "{}", row.json()).and_then(|()| out.flush());
-        } else {
-            eprintln!("{} ...", row.case);
-        }
+    /// Adds a row; with JSON it is printed as soon as its bar, if any, is known.
+    pub fn row(&mut self, row: Row) -> Added<'_> {
         self.entries.push(Entry { row, bar: None });
         let last = self.entries.len() - 1;
-        &mut self.entries[last]
+        Added { json: self.json, entry: &mut self.entries[last] }
     }
 
     /// Prints a remark where it can't be taken for a row: on standard error.
@@ -223,10 +243,23 @@ mod tests {
     }
 
     #[test]
-    fn json_has_the_six_fields_on_one_line() {
-        let expected = r#"{"case":"a \"case\"","ours":2,"peer":3,"peer_name":"peer","unit":"ns","ratio":1.5}"#;
-        assert_eq!(entry(2.0, 3.0, None).row.json(), expected);
-        assert!(entry(0.0, 3.0, None).row.json().ends_with(r#""ratio":null}"#));
+    fn json_has_the_six_fields_on_one_line_and_two_more_with_a_bar() {
+        let row = r#"{"case":"a \"case\"","ours":2,"peer":3,"peer_name":"peer","unit":"ns","ratio":1.5"#;
+        assert_eq!(entry(2.0, 3.0, None).json(), format!("{row}}}"));
+        assert_eq!(entry(2.0, 3.0, Some(1.5)).json(), format!(r#"{row},"bar":1.5,"reached":true}}"#));
+        assert_eq!(entry(2.0, 3.0, Some(1.6)).json(), format!(r#"{row},"bar":1.6,"reached":false}}"#));
+        assert!(entry(0.0, 3.0, None).json().ends_with(r#""ratio":null}"#));
+    }
+
+    #[test]
+    fn a_bar_is_that_of_the_row_which_was_added_last() {
+        let mut report = Report::new(true);
+        let row = || Row::new("c", 2.0, 3.0, "p", "ns", Direction::LowerIsBetter);
+        report.row(row()).bar(1.0);
+        report.row(row());
+        report.row(row()).bar(2.0);
+        let bars: Vec<Option<f64>> = report.entries.iter().map(|entry| entry.bar).collect();
+        assert_eq!((bars, report.finish()), (vec![Some(1.0), None, Some(2.0)], 1));
     }
 
     #[test]
