@@ -16,7 +16,8 @@
 //! waits has to let others run. The peer is the fastest of those that have a message for each strip.
 //!
 //! In the rows *MpiSlot* ours are two processes that `mpirun` starts, too, and exchange the same over `umbra_mpi::MpiSlot`. The
-//! last rows are those of the reference case of the demonstrator, sparse beside dense.
+//! rows *overlap* are about a rank that computes between sending and receiving, with an agent and without, and the last ones are
+//! those of the reference case of the demonstrator, sparse beside dense.
 //!
 //! Each bar is a gate: the bench fails where one is not reached.
 //!
@@ -27,6 +28,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a bench that cannot be set up ends")]
 
 mod over_mpi;
+mod overlap;
 mod reference;
 mod ring;
 mod strips;
@@ -177,6 +179,7 @@ fn main() -> ExitCode {
     }
     let ranks = 4 * bench.cores.len() as u32;
     bench.crowd(Case { ranks, ..case(64, 512, 31, 6) });
+    overlap::rows(&mut bench);
     reference::rows(&mut bench);
     // A row whose bar was not reached says so itself.
     if bench.report.finish() > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
