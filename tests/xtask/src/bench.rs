@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 use crate::install;
 use crate::rdma::Place;
@@ -10,6 +9,8 @@ use crate::run::{self, Log, Run};
 use crate::step::Failure;
 use crate::workspace::Workspace;
 
+/// Seconds that building a bench and running it may take.
+const LIMIT: u64 = 60 * 60;
 /// The bench that needs an RDMA device.
 const VERBS: &str = "verbs";
 /// The bench whose peer is a program over MPI.
@@ -39,16 +40,18 @@ pub(crate) fn run(workspace: &Workspace, name: &Option<String>, options: &[Strin
             at_device(workspace, options)?;
             continue;
         }
-        let mut command = Command::new("cargo");
-        command.args(["bench", "--quiet", "--package", "umbra-tests", "--bench", &bench, "--"]).args(options);
-        if bench == BOUNDARY {
-            command.envs(prepare_mpi(workspace)?.map(|program| (OVER_MPI.1, program)));
+        let words = ["bench", "--quiet", "--package", "umbra-tests", "--bench", &bench, "--"];
+        let mut measured = Run::cargo().args(words).args(options).limit(LIMIT);
+        if bench == BOUNDARY
+            && let Some(program) = prepare_mpi(workspace)?
+        {
+            measured = measured.env(OVER_MPI.1, program);
         }
         if bench == CALLS {
             let log = Log::create(&workspace.folder("xtask-logs")?.join("bench-gpc.log"), false)?;
             let build = Run::cargo().words("build --release --package umbra-dpu --bin").arg(AGENT.0);
             match build.succeed(&log) {
-                Ok(()) => _ = command.env(AGENT.1, workspace.target.join("release").join(AGENT.0)),
+                Ok(()) => measured = measured.env(AGENT.1, workspace.target.join("release").join(AGENT.0)),
                 Err(failure) => eprintln!("bench {CALLS}: without agents: {failure}"),
             }
             for mpi in [install::Mpi::OPEN, install::Mpi::MPICH] {
@@ -57,7 +60,7 @@ pub(crate) fn run(workspace: &Workspace, name: &Option<String>, options: &[Strin
                 }
             }
         }
-        good &= command.stdin(Stdio::null()).status()?.success();
+        good &= measured.status()?.success();
     }
     Ok(good)
 }

@@ -207,6 +207,19 @@ impl Run {
         Ok((status, printed))
     }
 
+    /// Runs the program, which prints where this one does, and returns how it ended.
+    pub(crate) fn status(mut self) -> Result<ExitStatus, Failure> {
+        let shown = shown(&self.command);
+        let own_group = !io::stdin().is_terminal();
+        if own_group {
+            self.command.process_group(0);
+        }
+        let mut child = self.command.spawn().map_err(|error| Failure::new(format!("{error}: {shown}")))?;
+        let start = Instant::now();
+        let ended = wait(&mut child, || start.elapsed() >= self.limit, own_group)?;
+        ended.ok_or_else(|| Failure::new(format!("killed after {} s: {shown}", start.elapsed().as_secs())))
+    }
+
     /// Runs the program without a log and returns its standard output if it exits with 0.
     pub(crate) fn output(mut self) -> Option<String> {
         let output = self.command.stderr(Stdio::null()).output().ok()?;
@@ -318,6 +331,13 @@ mod tests {
         let failure = Run::new("sh").args(["-c", "sleep 77 & wait"]).limit(1).succeed(&log).unwrap_err();
         assert!(failure.to_string().starts_with("killed after 1 s"), "{failure}");
         std::fs::remove_file(log.path()).unwrap();
+    }
+
+    #[test]
+    fn a_program_that_prints_where_this_one_does_says_how_it_ended_or_is_killed() {
+        assert_eq!(Run::new("sh").args(["-c", "exit 3"]).status().unwrap().code(), Some(3));
+        let failure = Run::new("sh").args(["-c", "sleep 77 & wait"]).limit(1).status().unwrap_err();
+        assert_eq!(failure.to_string(), "killed after 1 s: sh -c sleep 77 & wait");
     }
 
     #[test]
