@@ -53,6 +53,8 @@ fn s34_and_s35_processes_give_the_same_bits_on_every_number_of_ranks() {
             let object = good(&[&SMALL[..], problem, way].concat());
             hashes.push(value(&object, "hash").to_owned());
             let (ranks, messages) = (figure(&object, "ranks"), figure(&object, "wire_msgs"));
+            let found = if way == attended { messages } else { 0.0 };
+            assert_eq!(figure(&object, "attended_msgs"), found, "{object}");
             // Two exchanges a step, and no pair of ranks has more than one message in each direction.
             assert!(messages <= ranks * (ranks - 1.0) * 24.0 * 2.0, "{object}");
         }
@@ -83,6 +85,8 @@ fn s39_slots_that_cannot_grow_stay_as_they_are_and_all_bits_arrive() {
     for way in [&["-n", "4", "--threads"][..], &["-n", "3"], &attended] {
         let object = good(&[&SMALL[..], &["--dense", "--problem", "smooth"], &slots, way].concat());
         assert_eq!(figure(&object, "overflow_msgs"), figure(&object, "wire_msgs"), "each is larger: {object}");
+        let found = if way == attended { figure(&object, "wire_msgs") } else { 0.0 };
+        assert_eq!(figure(&object, "attended_msgs"), found, "{object}");
         let (_, rest) = object.split_once("\"recv\":{").unwrap();
         let ranks = figure(&object, "ranks");
         assert!(figure(rest, "peak") <= ranks * (ranks - 1.0) * 2.0 * 256.0, "{object}");
@@ -156,7 +160,12 @@ fn s25_blocks_move_among_processes_and_no_bit_changes() {
     let attended = attended();
     for problem in [&["--problem", "shift"][..], &["--problem", "smooth", "--refine", "1..3"]] {
         let hashes = [&["-n", "1"][..], &["-n", "3", "--remesh", "2"], &[&attended[..], &["--remesh", "7"]].concat()]
-            .map(|way| value(&good(&[&SMALL[..], problem, way].concat()), "hash").to_owned());
+            .map(|way| {
+                let object = good(&[&SMALL[..], problem, way].concat());
+                let found = if way.starts_with(&attended) { figure(&object, "wire_msgs") } else { 0.0 };
+                assert_eq!(figure(&object, "attended_msgs"), found, "{object}");
+                value(&object, "hash").to_owned()
+            });
         assert!(hashes.iter().all(|hash| *hash == hashes[0]), "{problem:?}: {hashes:?}");
     }
     for (every, why) in

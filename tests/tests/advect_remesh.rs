@@ -51,6 +51,8 @@ fn all_agree(options: Options) {
                     (expected.max.to_bits(), expected.nonzero),
                     "{name}"
                 );
+                let [found, messages] = [sum(&outcome, |rank| rank.attended), sum(&outcome, |rank| rank.counts[0])];
+                assert_eq!(found, if agent { messages } else { 0 }, "{name}: messages that an agent has found");
                 // Also in which step each field came and went.
                 assert_eq!(held(&outcome, options.cycles), held(expected, options.cycles), "{name}");
                 for at in 0..2 {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use umbra::advect::{Options, Outcome, Problem, Refine, run};
+use umbra::advect::{Options, Outcome, Problem, RankOutcome, Refine, run};
 
 const NOTHING: fn(umbra::advect::Progress) = |_| ();
 
@@ -42,6 +42,14 @@ fn variants(options: Options) -> Vec<(String, Options)> {
     all
 }
 
+/// An agent has found every message, and without one nobody did for a rank.
+fn attended(options: &Options, outcome: &Outcome, name: &str) {
+    let sum = |of: fn(&RankOutcome) -> u64| outcome.ranks.iter().map(of).sum::<u64>();
+    let (messages, found) = (sum(|rank| rank.counts[0]), sum(|rank| rank.attended));
+    assert_eq!(found, if options.agent { messages } else { 0 }, "{name}: messages that an agent has found");
+    assert_eq!(messages > 0, options.ranks > 1, "{name}");
+}
+
 fn all_agree(options: Options) -> Outcome {
     let expected = run(&Options { ranks: 1, dense: true, ..options }, NOTHING).unwrap();
     let variants = variants(options);
@@ -52,6 +60,7 @@ fn all_agree(options: Options) -> Outcome {
         assert_eq!(outcome.wrong, closed_form, "{name}: differs from the closed form");
         assert_eq!(outcome.hash, expected.hash, "{name}");
         assert_eq!((outcome.max.to_bits(), outcome.nonzero), (expected.max.to_bits(), expected.nonzero), "{name}");
+        attended(&options, &outcome, &name);
         for rank in &outcome.ranks {
             assert!(rank.messages_each < u64::from(options.ranks), "{name}: more than one message a peer and exchange");
         }

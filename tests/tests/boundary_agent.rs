@@ -124,6 +124,7 @@ fn s40_an_agent_that_is_killed_again_and_again_changes_no_bit() {
     for rank in &outcome.ranks {
         let [messages, ..] = rank.counts;
         assert!(messages <= 2 * 1_500 * 2, "two exchanges a cycle, and two peers");
+        assert!(rank.attended > 0 && rank.attended < messages, "agents found {} of {messages}", rank.attended);
     }
 }
 

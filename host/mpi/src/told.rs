@@ -16,6 +16,7 @@ pub(crate) fn words(outcome: &RankOutcome) -> Vec<u64> {
         outcome.field_bytes,
         outcome.messages_each,
         outcome.moved_blocks,
+        outcome.attended,
     ];
     words.extend([pack, send, wait, set, update, dealloc, remesh].map(nanoseconds));
     words.extend(outcome.counts);
@@ -49,7 +50,7 @@ fn nanoseconds(time: Duration) -> u64 {
 /// The outcome of these numbers; `None` if they are those of no outcome. What follows them is ignored.
 pub(crate) fn outcome(words: &[u64]) -> Option<RankOutcome> {
     let mut from = Words(words);
-    let [hash, max, nonzero, compared, wrong, field_bytes, messages_each, moved_blocks] = from.array()?;
+    let [hash, max, nonzero, compared, wrong, field_bytes, messages_each, moved_blocks, attended] = from.array()?;
     let [pack, send, wait, set, update, dealloc, remesh] = from.array()?.map(Duration::from_nanos);
     Some(RankOutcome {
         hash,
@@ -59,6 +60,7 @@ pub(crate) fn outcome(words: &[u64]) -> Option<RankOutcome> {
         field_bytes,
         messages_each,
         moved_blocks,
+        attended,
         times: Times { pack, send, wait, set, update, dealloc, remesh },
         counts: from.array()?,
         allocations: from.array()?,
@@ -148,6 +150,7 @@ mod tests {
             held_bytes: [15, 16],
             packed_bytes: [16, 17],
             messages_each: 14,
+            attended: 18,
             frames: vec![
                 Frame { cycle: 1, blocks: Vec::new() },
                 Frame { cycle: 2, blocks: vec![(3, (0..=20).collect()), (4, vec![255; 8])] },

@@ -183,6 +183,7 @@ impl<'o> Finished<'o> {
             ("deallocs", self.sum(|rank| rank.allocations[1]).to_string()),
             ("moved_blocks", self.sum(|rank| rank.moved_blocks).to_string()),
             ("overflow_msgs", self.count(OVERFLOWS).to_string()),
+            ("attended_msgs", self.sum(|rank| rank.attended).to_string()),
             ("max", number(outcome.max)),
             ("nonzero", outcome.nonzero.to_string()),
             ("wrong_cells", or_null(outcome.wrong.map(|wrong| wrong.to_string()))),
@@ -251,6 +252,9 @@ impl<'o> Finished<'o> {
             ("became absent", Count(self.sum(|rank| rank.allocations[1])).to_string()),
             ("packed at most", Bytes(self.packed(1)).to_string()),
         ];
+        if self.options.agent {
+            pairs.push(("found by the agent", Count(self.sum(|rank| rank.attended)).to_string()));
+        }
         if self.options.remesh.is_some() {
             pairs.push(("blocks moved", Count(self.sum(|rank| rank.moved_blocks)).to_string()));
         }

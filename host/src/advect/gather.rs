@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc;
+use std::thread::ScopedJoinHandle;
 
 use umbra_core::atomic::{AtomicU32, Ordering};
 
@@ -40,20 +41,24 @@ pub struct Outcome {
 /// Runs all ranks as threads.
 ///
 /// # Errors
-/// [`AdvectError`] of the first rank that fails.
+/// [`AdvectError`] of the first rank that fails; if none does, of the agent.
 pub fn run(options: &Options, mut tell: impl FnMut(Progress)) -> Result<Outcome, AdvectError> {
     options.check()?;
     options.fits(options.ranks)?;
     let extent = options.extent()?;
     let segment = Arc::new(if options.agent { Agent::segment(extent) } else { Fabric::segment(extent) }?);
     let ended = AtomicU32::new(0);
-    let outcomes = std::thread::scope(|scope| -> Result<Vec<Result<RankOutcome, AdvectError>>, AdvectError> {
+    let outcomes = std::thread::scope(|scope| -> Result<Vec<RankOutcome>, AdvectError> {
         let (said, hear) = mpsc::channel();
-        if options.agent {
+        let agent = if options.agent {
             let (mut agent, ended) = (Agent::attach(segment.clone(), extent)?, &ended);
-            // Should it fail, the ranks look out for themselves.
-            scope.spawn(move || agent.attend(|| ended.load(Ordering::Relaxed) < options.ranks));
-        }
+            // It has all ranks before any of them can look for itself.
+            agent.look()?;
+            // Should it fail, the ranks look out for themselves, and the run has not been what was asked for.
+            Some(scope.spawn(move || agent.attend(|| ended.load(Ordering::Relaxed) < options.ranks)))
+        } else {
+            None
+        };
         let threads: Vec<_> = (0..options.ranks)
             .map(|rank| {
                 let (segment, said) = (segment.clone(), said.clone());
@@ -70,9 +75,15 @@ pub fn run(options: &Options, mut tell: impl FnMut(Progress)) -> Result<Outcome,
         drop(said);
         hear.into_iter().for_each(&mut tell);
         let ended = |rank| AdvectError::Ended { rank, why: "its thread panicked".to_owned() };
-        Ok((0..).zip(threads).map(|(rank, thread)| thread.join().unwrap_or_else(|_| Err(ended(rank)))).collect())
+        let join = |(rank, thread): (u32, ScopedJoinHandle<'_, _>)| thread.join().unwrap_or_else(|_| Err(ended(rank)));
+        // All of them are waited for, whichever fails.
+        let outcomes: Vec<Result<RankOutcome, AdvectError>> = (0..).zip(threads).map(join).collect();
+        let attended = agent.map_or(Ok(Ok(())), ScopedJoinHandle::join);
+        let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
+        attended.map_err(|_| AdvectError::Agent("its thread panicked".to_owned()))?.map_err(AdvectError::Attend)?;
+        Ok(outcomes)
     });
-    outcomes?.into_iter().collect::<Result<Vec<_>, _>>().map(summary)
+    outcomes.map(summary)
 }
 
 /// Counts a rank that has ended, however it did.

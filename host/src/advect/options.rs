@@ -156,6 +156,9 @@ pub enum AdvectError {
     /// The agent of the ranks does not start.
     #[error("the agent does not start: {0}")]
     Agent(String),
+    /// The agent of the ranks has ended before them.
+    #[error("the agent has ended before the ranks, which have looked for themselves since: {0}")]
+    Attend(TransportError),
     /// A rank ended without an outcome.
     #[error("rank {rank} ended early: {why}")]
     Ended {

@@ -311,6 +311,7 @@ impl<T: Transport> Run<'_, T> {
             held_bytes: self.seen.held,
             packed_bytes: [self.packed.now(), self.packed.most()],
             messages_each: counts.messages.div_ceil(self.exchanges.max(1)),
+            attended: self.boundary.attended(),
             frames: self.seen.frames,
         }
     }

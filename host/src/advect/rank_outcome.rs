@@ -69,6 +69,8 @@ pub struct RankOutcome {
     pub packed_bytes: [u64; 2],
     /// The most messages that were sent in one exchange.
     pub messages_each: u64,
+    /// Messages that an agent has found for this rank.
+    pub attended: u64,
     /// Pictures.
     pub frames: Vec<Frame>,
 }

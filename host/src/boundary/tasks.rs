@@ -355,6 +355,12 @@ impl<T: Transport> Boundary<T> {
         self.machine.counts()
     }
 
+    /// Messages that an agent has found for this rank so far.
+    #[must_use]
+    pub fn attended(&self) -> u64 {
+        self.transport.attended()
+    }
+
     /// How long the transport took so far to send what was packed, if the [`Settings`] ask for it.
     #[must_use]
     pub const fn sending(&self) -> Duration {

@@ -214,6 +214,11 @@ pub trait Transport {
         None
     }
 
+    /// Messages that an agent has found for this rank, which has not looked for them itself.
+    fn attended(&self) -> u64 {
+        0
+    }
+
     /// Copies the head out if there is a message in this slot that was not [taken](Self::taken) yet.
     ///
     /// # Errors

@@ -6,11 +6,12 @@
 //! news            a word a slot: how many peers' messages of which exchange are there
 //! plan            version, epoch, kind, lengths; then for each peer its fingerprint and its channels
 //! refused         messages that were refused on behalf of this rank
+//! attended        messages that an agent has found good, not the rank itself
 //! seen            a line for each peer: a word a slot, the message in it that was found good
 //! inbox           for each peer and slot: what did not fit into the slot
 //! ```
 //!
-//! The words of news, seen and inbox have one writer, the holder: the agent, or the rank itself if there is none. A holder
+//! The words of attended, news, seen and inbox have one writer, the holder: the agent, or the rank itself if there is none. A holder
 //! is replaced only when its process is dead or it has left, so no two ever write.
 
 use umbra_core::atomic::AtomicU64;
@@ -88,6 +89,11 @@ impl<'s> Board<'s> {
     /// How many messages were refused.
     pub(super) fn refused(self) -> Result<&'s AtomicU64, TransportError> {
         Ok(&self.line(3)?[0])
+    }
+
+    /// How many messages an agent has found good.
+    pub(super) fn attended(self) -> Result<&'s AtomicU64, TransportError> {
+        Ok(&self.line(3)?[1])
     }
 
     /// The good message in a slot of a peer: its epoch and exchange.

@@ -27,6 +27,8 @@ struct Source {
 #[derive(Debug)]
 pub(super) struct Lookout {
     rank: u32,
+    /// An agent looks, not the rank itself.
+    by_agent: bool,
     version: u64,
     epoch: u32,
     kind: Kind,
@@ -65,7 +67,20 @@ pub(super) fn tell(board: Board<'_>, epoch: u32, peers: &[Peer], entries: &[Entr
 
 impl Lookout {
     pub(super) const fn new(rank: u32) -> Lookout {
-        Lookout { rank, version: 0, epoch: 0, kind: Kind::GHOST, sources: Vec::new(), head: Vec::new() }
+        Lookout {
+            rank,
+            by_agent: false,
+            version: 0,
+            epoch: 0,
+            kind: Kind::GHOST,
+            sources: Vec::new(),
+            head: Vec::new(),
+        }
+    }
+
+    /// The same for an agent, whose finds are counted.
+    pub(super) fn of_agent(rank: u32) -> Lookout {
+        Lookout { by_agent: true, ..Lookout::new(rank) }
     }
 
     /// Whoever held the place before may have found messages; so begin with what the board says.
@@ -160,6 +175,11 @@ impl Lookout {
             {
                 for (to, word) in inbox.iter().zip(theirs) {
                     to.store(word.load(Ordering::Relaxed), Ordering::Relaxed);
+                }
+                if self.by_agent {
+                    let attended = board.attended()?;
+                    // ORDERING: the release below shows it to the rank, whose only agent writes it.
+                    attended.store(attended.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
                 }
                 // ORDERING: release; whoever sees it sees the inbox, and need not fetch it again.
                 seen.store(stamp, Ordering::Release);

@@ -76,9 +76,19 @@ impl Agent {
         let extent = extent.usable();
         segment.at_writable(0, Agent::bytes(extent))?;
         let ranks = (0..extent.ranks)
-            .map(|rank| Fabric::attach(segment.clone(), extent, rank).map(|fabric| (fabric, Lookout::new(rank))));
+            .map(|rank| Fabric::attach(segment.clone(), extent, rank).map(|fabric| (fabric, Lookout::of_agent(rank))));
         let ranks = ranks.collect::<Result<_, _>>()?;
         Ok(Agent { ranks, segment, extent, name: OwnName::new()? })
+    }
+
+    /// Whether somebody looks out for each rank of the segment. Before the ranks have an end each, only an agent can.
+    ///
+    /// # Errors
+    /// [`TransportError`] if the segment is smaller than the extent says.
+    pub fn has_begun(segment: &Segment, extent: Extent) -> Result<bool, TransportError> {
+        let extent = extent.usable();
+        let holder = |rank| Board::of(segment, extent, rank).post().map(|post| post.holder() != 0);
+        (0..extent.ranks).try_fold(true, |all, rank| Ok(all && holder(rank)?))
     }
 
     /// Looks once at the messages of all ranks; true if any had come.
@@ -294,6 +304,10 @@ impl Transport for Attended {
         let looked = board.turns().ok()?.load(Ordering::Relaxed) != turns || idle <= IDLE;
         let agent = held != 0 && held != self.name.word();
         (agent && !looked).then(|| TransportError::Agent { pid: Name(held).pid(), rank, idle })
+    }
+
+    fn attended(&self) -> u64 {
+        self.board().attended().map_or(0, |attended| attended.load(Ordering::Relaxed))
     }
 
     fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError> {

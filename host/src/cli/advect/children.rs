@@ -103,12 +103,23 @@ fn agent_program(named: Option<&Path>) -> Result<PathBuf, String> {
     named.map_or_else(beside, |named| Programs::named(named).map_err(io::Error::other)).map_err(|e| e.to_string())
 }
 
-/// The agent of all ranks.
-fn start_agent(program: &Path, extent: Extent, segment: Option<&Segment>) -> Result<Child, AdvectError> {
+/// The agent of all ranks, once it looks out for each of them: a rank that began before would look for itself.
+fn start_agent(program: &Path, extent: Extent, segment: &Segment, deadline: Duration) -> Result<Ranks, AdvectError> {
     let mut command = Command::new(program);
     command.args(["--boundary", &extent.to_string()]);
-    let told = |error| AdvectError::Agent(format!("{}: {error}", program.display()));
-    start(command, segment).map_err(told)
+    let told = |why: String| AdvectError::Agent(format!("{}: {why}", program.display()));
+    let mut agent = Ranks(vec![start(command, Some(segment)).map_err(told)?]);
+    let begun = Instant::now();
+    while !Agent::has_begun(segment, extent)? {
+        if let Some(status) = agent.0[0].try_wait().map_err(|e| told(e.to_string()))? {
+            return Err(told(format!("it ended before its first look, {status}")));
+        }
+        if begun.elapsed() > deadline {
+            return Err(told(format!("it has not looked for {} ms: see what keeps it", deadline.as_millis())));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(agent)
 }
 
 /// Runs all ranks as processes; if they shall have an agent it is this program.
@@ -126,6 +137,11 @@ pub(super) fn run(
     };
     // It may have to be built, which no rank shall wait for.
     let agent = options.agent.then(|| agent_program(agent)).transpose().map_err(AdvectError::Agent)?;
+    // The ranks do without it if it ends early. It ends after them.
+    let _agent = match (&agent, &segment) {
+        (Some(program), Some(segment)) => Some(start_agent(program, extent, segment, options.deadline)?),
+        _ => None,
+    };
     let mut ranks = Ranks(Vec::new());
     let (said, hear) = mpsc::channel();
     for rank in 0..options.ranks {
@@ -148,10 +164,6 @@ pub(super) fn run(
     drop(said);
     if matches!(way, Way::Verbs(_)) {
         verbs::introduce(&mut ranks, &hear, options.deadline)?;
-    }
-    if let Some(program) = agent {
-        // The ranks do without it if it ends early.
-        ranks.0.push(start_agent(&program, extent, segment.as_ref())?);
     }
     let mut outcomes: Vec<Option<RankOutcome>> = (0..options.ranks).map(|_| None).collect();
     for (rank, line) in &hear {
