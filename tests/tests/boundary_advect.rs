@@ -134,62 +134,6 @@ fn a_hash_knows_a_single_bit() {
     }
 }
 
-/// A reference case at its full size and length, sparse on four ranks.
-fn reference(problem: Problem, dimensions: u32) -> (Options, Outcome) {
-    let options = Options::new(problem, dimensions);
-    let outcome = run(&options, NOTHING).unwrap();
-    for rank in &outcome.ranks {
-        assert!(rank.messages_each < u64::from(options.ranks), "more than one message a peer and exchange");
-    }
-    (options, outcome)
-}
-
-#[test]
-fn s34_the_reference_plane_is_the_closed_form_in_a_fraction_of_the_memory() {
-    let (options, outcome) = reference(Problem::Shift, 2);
-    assert_eq!((options.cycles, outcome.wrong, outcome.nonzero), (512, Some(0), 8 * 317), "eight discs of radius 10");
-    let dense = u64::from(options.fields) * 64 * 36 * 36 * 8;
-    let peak = outcome.field_bytes_peak;
-    assert!(peak > 0 && peak * 10_000 <= dense * 625, "at most 4 of 64 blocks a field: {peak} of {dense}");
-    for rank in &outcome.ranks {
-        let [_, peak, all] = rank.slot_bytes;
-        assert!(peak * 100 <= all * 30, "slots of {peak} bytes, {all} if they held everything");
-        // Whole pages, and what others have not given back yet.
-        let [held, _] = rank.held_bytes;
-        assert!(held > 0 && held * 100 <= all * 30, "{held} bytes are held for slots, {all} if they held everything");
-    }
-}
-
-#[test]
-fn s34_the_reference_space_is_the_closed_form() {
-    let (options, outcome) = reference(Problem::Shift, 3);
-    assert_eq!((options.cycles, outcome.wrong, outcome.nonzero), (64, Some(0), 4 * 515), "four balls of radius 5");
-}
-
-/// A reference case without a closed form, and what one rank gets that keeps every field on every block.
-fn reference_and_dense(dimensions: u32) -> Options {
-    std::thread::scope(|scope| {
-        let alone = Options { ranks: 1, dense: true, ..Options::new(Problem::Smooth, dimensions) };
-        let dense = scope.spawn(move || run(&alone, NOTHING).unwrap());
-        let (options, outcome) = reference(Problem::Smooth, dimensions);
-        let dense = dense.join().unwrap();
-        assert_eq!(outcome.hash, dense.hash);
-        assert_eq!((outcome.max.to_bits(), outcome.nonzero), (dense.max.to_bits(), dense.nonzero));
-        assert!(outcome.max > 0.0 && outcome.field_bytes_peak < dense.field_bytes_peak);
-        options
-    })
-}
-
-#[test]
-fn s35_the_smooth_reference_plane_has_the_bits_of_the_dense_run() {
-    assert_eq!(reference_and_dense(2).cycles, 400);
-}
-
-#[test]
-fn s35_the_smooth_reference_space_has_the_bits_of_the_dense_run() {
-    assert_eq!(reference_and_dense(3).cycles, 60);
-}
-
 #[test]
 fn runs_that_cannot_work_are_refused_with_a_reason() {
     let (options, smooth) = (Options::new(Problem::Shift, 2), Options::new(Problem::Smooth, 2));

@@ -52,6 +52,11 @@ const RUNS: &[(u32, &str)] = &[
     (4, "advect --problem shift -d 3"),
     (4, "advect --problem smooth"),
     (4, "advect --problem smooth -d 3"),
+    (2, "advect --problem shift --transport early"),
+    (3, "advect --problem smooth --transport rma --split"),
+    (8, "advect --problem smooth --transport probe"),
+    (8, "advect --problem shift --transport rma --dense"),
+    (1, "advect --problem smooth --split"),
     (8, "group"),
     // Several nodes, with an agent each, on this machine.
     (4, "group --nodes 2"),
