@@ -329,7 +329,7 @@ fn an_agent_that_looks_is_not_blamed_for_a_peer_that_sends_nothing() {
         }
     };
     // Where the machine stands still at the deadline the agent has done so as well: that shows in who rests as often as it.
-    let on_time = |_| match beside_one_that_rests(&attempt) {
+    let on_time = |_| match beside_one_that_rests(attempt) {
         (None, _) => true,
         (Some(agent), longest) => {
             assert!(longest >= STANDS_STILL, "{agent}, and who rests beside it was away for {longest:?} at most");
