@@ -1,4 +1,6 @@
-//! Chained calls over members that live at an agent (scenario 64), and how `umbra call` shows them.
+//! Chained calls over members that live at an agent (scenario 64).
+//!
+//! And how `umbra call` shows them.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::fs;

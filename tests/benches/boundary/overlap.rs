@@ -1,4 +1,4 @@
-//! What of an exchange is left to a rank that computes between sending and receiving.
+//! What is left of an exchange to a rank that computes after it has sent.
 //!
 //! One of two ranks sends, computes for 200 us, and then receives and sets its ghosts; what counts is the time from the end of the
 //! computing until ghosts are set. The other only exchanges, so that its core is free for an agent, which has looked for the messages
