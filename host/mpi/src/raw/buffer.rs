@@ -58,10 +58,15 @@ enum Way {
     In,
 }
 
+/// How often in a row a buffer may be asked to have less before it has.
+const LESS: u32 = 16;
+
 /// Memory with messages under way from it, or one into it.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     words: Vec<u64>,
+    /// The most words that it was to have since it was to have all of these, and how often less.
+    less: (usize, u32),
     /// Of what is under way, if anything is.
     requests: Vec<ffi::MPI_Request>,
     way: Way,
@@ -71,7 +76,7 @@ impl Buffer {
     /// So many bytes of zeros; pages that are never written take no memory.
     #[must_use]
     pub(crate) fn new(bytes: usize) -> Buffer {
-        Buffer { words: vec![0; bytes.div_ceil(8)], requests: Vec::new(), way: Way::Idle }
+        Buffer { words: vec![0; bytes.div_ceil(8)], less: (0, 0), requests: Vec::new(), way: Way::Idle }
     }
 
     /// Bytes of it, whether something is under way or not.
@@ -98,12 +103,22 @@ impl Buffer {
         if self.is_idle() { Some(&mut self.words) } else { None }
     }
 
-    /// Gives it another size; what was in it is lost. Nothing happens while something is under way.
+    /// Gives it another size, or leaves it a larger one: less than half of it is given back at once, the rest when it was not needed
+    /// for a while. What was in it is lost. Nothing happens while something is under way.
     pub(crate) fn resize(&mut self, bytes: usize) {
-        let words = bytes.div_ceil(8);
-        if self.is_idle() && (words > self.words.len() || words < self.words.len() / 2) {
-            self.words = vec![0; words];
+        let (words, has) = (bytes.div_ceil(8), self.words.len());
+        if !self.is_idle() {
+            return;
         }
+        self.less = if words < has { (self.less.0.max(words), self.less.1 + 1) } else { (0, 0) };
+        let size = if words > has || words < has / 2 {
+            words
+        } else if self.less.1 >= LESS {
+            self.less.0
+        } else {
+            return;
+        };
+        (self.words, self.less) = (vec![0; size], (0, 0));
     }
 
     /// Starts to send so many bytes, from a place on. Several parts can be on their way.
@@ -247,4 +262,28 @@ fn patience(begun: Instant) -> Instant {
 /// Bytes of receives that could neither end nor be cancelled: their memory is never used again.
 pub(crate) fn abandoned() -> u64 {
     ABANDONED.get()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_grows_at_once_and_shrinks_when_it_was_not_needed_for_a_while() {
+        let mut buffer = Buffer::new(80);
+        let mut sizes = |bytes: usize| {
+            buffer.resize(bytes);
+            buffer.bytes()
+        };
+        assert_eq!([sizes(160), sizes(80), sizes(72)], [160, 160, 72]);
+        assert_eq!(sizes(160), 160);
+        for nth in 1..10 * LESS {
+            assert_eq!(sizes(if nth.is_multiple_of(LESS) { 160 } else { 120 }), 160);
+        }
+        assert_eq!(sizes(160), 160);
+        for _ in 1..LESS {
+            assert_eq!(sizes(120), 160);
+        }
+        assert_eq!([sizes(112), sizes(112)], [120, 120], "the most of them, not the last");
+    }
 }
