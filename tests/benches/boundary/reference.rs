@@ -61,8 +61,8 @@ pub(crate) fn rows(bench: &mut Bench) {
     for (what, ours, peer, unit, most) in [
         ("a time step", sparse.time, time, "us", Some(TIME)),
         ("fields at most", sparse.fields, before.fields, "B", Some(FIELDS)),
-        ("memory to receive, announced", sparse.slots, before.slots, "B", Some(SLOTS)),
-        ("memory to receive, held", sparse.held, before.held, "B", Some(SLOTS)),
+        ("memory announced", sparse.slots, before.slots, "B", Some(SLOTS)),
+        ("memory held", sparse.held, before.held, "B", Some(SLOTS)),
         ("payload of a time step", sparse.payload, before.payload, "B", None),
     ] {
         let name = format!("{NAME}, {what}");
