@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use umbra::advect::{Options, Outcome, Problem, RankOutcome, Refine, run};
+use umbra::boundary::Mesh as _;
 
 const NOTHING: fn(umbra::advect::Progress) = |_| ();
 
@@ -112,17 +113,32 @@ fn blocks_that_are_all_neighbours_of_all_agree_too() {
         for dimensions in [2, 3] {
             let tiny = Options { refine, ..Options::tiny(problem, dimensions) };
             let expected = run(&Options { ranks: 1, dense: true, ..tiny }, NOTHING).unwrap();
-            // More ranks than blocks, too: some have none.
             for ranks in [1, 3, 6] {
-                let outcome = run(&Options { ranks, split: ranks == 3, ..tiny }, NOTHING).unwrap();
-                assert_eq!(
-                    (outcome.hash, outcome.wrong),
-                    (expected.hash, expected.wrong),
-                    "{problem:?}, {ranks} ranks"
-                );
+                agrees(Options { ranks, split: ranks == 3, ..tiny }, &expected);
             }
         }
     }
+}
+
+#[test]
+fn s32_ranks_without_blocks_take_part_alone_and_with_an_agent_also_when_blocks_move() {
+    for (problem, dimensions) in [(Problem::Shift, 2), (Problem::Smooth, 2), (Problem::Shift, 3)] {
+        let tiny = Options::tiny(problem, dimensions);
+        let expected = run(&Options { ranks: 1, dense: true, ..tiny }, NOTHING).unwrap();
+        let ranks = tiny.mesh().unwrap().blocks() + 2;
+        for (agent, remesh) in [(false, None), (true, None), (false, Some(1)), (true, Some(3))] {
+            let outcome = agrees(Options { ranks, agent, remesh, split: agent, ..tiny }, &expected);
+            let idle = outcome.ranks.iter().filter(|rank| rank.counts[0] == 0).count();
+            assert_eq!(idle, 2, "ranks without blocks send nothing");
+        }
+    }
+}
+
+fn agrees(options: Options, expected: &Outcome) -> Outcome {
+    let outcome = run(&options, NOTHING).unwrap();
+    assert_eq!((outcome.hash, outcome.wrong), (expected.hash, expected.wrong), "{options:?}");
+    attended(&options, &outcome, "ranks without blocks");
+    outcome
 }
 
 #[test]

@@ -47,6 +47,11 @@ const RUNS: &[(u32, &str)] = &[
     (3, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --remesh 1 --transport rma"),
     (3, "advect --problem shift --cells 8 --radius 2 --cycles 24 --remesh 2 --transport early"),
     (2, "advect --problem smooth --cells 8 --refine 2..5 --radius 2 --cycles 24 --remesh 7 --transport probe"),
+    // More ranks than blocks: some have none, also when blocks are dealt anew.
+    (6, "advect --problem smooth --blocks 2 --cells 4 --fields 2 --radius 1 --cycles 20"),
+    (6, "advect --problem shift --blocks 2 --cells 4 --fields 2 --radius 1 --cycles 20 --transport early --remesh 3"),
+    (5, "advect --problem smooth --blocks 2 --cells 4 --fields 2 --radius 1 --cycles 20 --transport probe --split"),
+    (6, "advect --problem shift --blocks 2 --cells 4 --fields 2 --radius 1 --cycles 20 --transport rma --remesh 1"),
     // The reference cases, at their full size and length.
     (4, "advect --problem shift"),
     (4, "advect --problem shift -d 3"),
@@ -55,7 +60,7 @@ const RUNS: &[(u32, &str)] = &[
     (2, "advect --problem shift --transport early"),
     (3, "advect --problem smooth --transport rma --split"),
     (8, "advect --problem smooth --transport probe"),
-    (8, "advect --problem shift --transport rma --dense"),
+    (2, "advect --problem shift --transport rma --dense"),
     (1, "advect --problem smooth --split"),
     (8, "group"),
     // Several nodes, with an agent each, on this machine.
