@@ -55,7 +55,18 @@ pub fn run_rank<T: Transport>(
     options: &Options,
     rank: u32,
     transport: T,
+    tell: impl FnMut(u32),
+) -> Result<RankOutcome, AdvectError> {
+    run_rank_seen(options, rank, transport, tell, |_| ())
+}
+
+/// The same; `look` sees the fields before each cycle, and after the last one.
+pub(super) fn run_rank_seen<T: Transport>(
+    options: &Options,
+    rank: u32,
+    transport: T,
     mut tell: impl FnMut(u32),
+    mut look: impl FnMut(&Store),
 ) -> Result<RankOutcome, AdvectError> {
     let (mesh, fields) = (options.mesh()?, options.exchanged()?);
     let failed = |cycle| move |error| AdvectError::Boundary { rank, cycle, error };
@@ -92,6 +103,7 @@ pub fn run_rank<T: Transport>(
         if options.frames > 0 && cycle.is_multiple_of(options.frames) {
             run.frame(cycle);
         }
+        look(&run.store);
         let begun = Instant::now();
         run.cycle().map_err(failed(cycle))?;
         run.seen.nanos.push(nanos(begun.elapsed()));
@@ -104,6 +116,7 @@ pub fn run_rank<T: Transport>(
         }
         tell(cycle + 1);
     }
+    look(&run.store);
     if options.frames > 0 {
         run.frame(options.cycles);
     }

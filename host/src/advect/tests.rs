@@ -3,66 +3,117 @@
 //! It knows which blocks have a field, and what ranks send.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::domain::Blob;
+use super::rank::run_rank_seen;
 use super::{AdvectError, Options, Problem, run};
-use crate::boundary::{Mesh as _, Tree};
+use crate::boundary::{Fabric, Mesh as _, Store, Tree};
 
-const BLOCKS: i64 = 6;
-const CELLS: i64 = 8;
+/// Of small cases.
+const BLOCKS: u32 = 6;
+const CELLS: u32 = 8;
 const GHOSTS: i64 = 2;
 
-/// The blocks whose interior, or whose ghosts, hold a cell of the blob.
-fn met(cells: &[[i64; 3]], ghosts: bool) -> BTreeSet<u32> {
-    let extent = BLOCKS * CELLS;
-    let reach = if ghosts { GHOSTS } else { 0 };
-    let mut blocks = BTreeSet::new();
-    for cell in cells {
-        for block in 0..BLOCKS * BLOCKS {
-            let low = [block % BLOCKS * CELLS, block / BLOCKS * CELLS];
-            // How far behind the first cell that counts, around the box.
-            let behind = [0, 1].map(|d| (cell[d] - low[d] + reach).rem_euclid(extent));
-            let inside = |d: usize| (reach..reach + CELLS).contains(&behind[d]);
-            let within = behind.iter().all(|&n| n < CELLS + 2 * reach);
-            if within && ghosts != (inside(0) && inside(1)) {
-                blocks.insert(block as u32);
-            }
+/// The blocks whose interior, or else whose ghosts, hold a cell of the blob.
+fn met(options: &Options, blob: &[[i64; 3]], ghosts: bool) -> BTreeSet<u32> {
+    let (blocks, cells) = (i64::from(options.blocks), i64::from(options.cells));
+    let block = |[x, y]: [i64; 2]| {
+        let [x, y] = [x, y].map(|n| n.rem_euclid(blocks * cells) / cells);
+        (y * blocks + x) as u32
+    };
+    let mut met = BTreeSet::new();
+    for &[x, y, _] in blob {
+        let own = block([x, y]);
+        if !ghosts {
+            met.insert(own);
+            continue;
         }
+        // No block is smaller than its ghosts, so the cells at both ends of their reach lie in all that are met.
+        let reach = || [-GHOSTS, 0, GHOSTS].into_iter();
+        let around = reach().flat_map(|dx| reach().map(move |dy| [x + dx, y + dy]));
+        met.extend(around.map(block).filter(|&met| met != own));
     }
-    blocks
+    met
 }
 
-#[test]
-fn s36_exactly_the_blocks_that_the_blob_meets_or_met_lately_have_the_field() {
-    let usual = Options::new(Problem::Shift, 2);
-    for (ranks, seed, idle) in [(1, 1, 5), (3, 2, 5), (4, 3, 1), (2, 4, 9)] {
-        let (blocks, cells) = (BLOCKS as u32, CELLS as u32);
-        let options =
-            Options { blocks, cells, fields: 1, radius: 2, cycles: 60, ranks, seed, idle, frames: 1, ..usual };
-        let outcome = run(&options, |_| ()).unwrap();
-        let blob = Blob::new(seed, 0, BLOCKS * CELLS, 2, 2);
+/// The fields and blocks that have them, before each time step and after the last one.
+type Present = Vec<BTreeSet<(u16, u32)>>;
+
+/// What a model knows of it: a block has a field from the step in which its interior or its ghosts get a cell of the blob, until
+/// it had none in so many looks.
+fn expected(options: &Options) -> Present {
+    let mut all = vec![BTreeSet::new(); options.cycles as usize + 1];
+    for field in 0..options.fields {
+        let extent = i64::from(options.blocks * options.cells);
+        let blob = Blob::new(options.seed, field, extent, options.radius, options.dimensions);
         let mut at: Vec<[i64; 3]> = blob.cells(0).collect();
-        let mut present: BTreeMap<u32, u32> = met(&at, false).into_iter().map(|block| (block, 0)).collect();
-        for cycle in 0..=options.cycles as usize {
-            let frames = outcome.ranks.iter().flat_map(|rank| &rank.frames[cycle].blocks);
-            let came: BTreeSet<u32> = frames.map(|(block, _)| *block).collect();
-            let expected: BTreeSet<u32> = present.keys().copied().collect();
-            assert_eq!(came, expected, "seed {seed}, step {cycle}");
+        let begin = met(options, &at, false).into_iter().map(|block| (block, 0));
+        let mut present: BTreeMap<u32, u32> = begin.collect();
+        for all in &mut all {
+            all.extend(present.keys().map(|&block| (field, block)));
             let mut in_ghosts = BTreeSet::new();
             for direction in 0..2 {
-                in_ghosts = met(&at, true);
+                in_ghosts = met(options, &at, true);
                 for &block in &in_ghosts {
                     present.entry(block).or_insert(0);
                 }
                 at.iter_mut().for_each(|cell| cell[direction] += blob.signs[direction]);
             }
-            let inside = met(&at, false);
+            let inside = met(options, &at, false);
             present.retain(|block, looks| {
                 let idle = !inside.contains(block) && !in_ghosts.contains(block);
                 *looks = if idle { *looks + 1 } else { 0 };
                 *looks < options.idle
             });
         }
+    }
+    all
+}
+
+/// What a run of all ranks has.
+fn seen(options: &Options) -> Present {
+    let (extent, blocks) = (options.extent().unwrap(), options.mesh().unwrap().blocks());
+    let segment = Arc::new(Fabric::segment(extent).unwrap());
+    let rank = |rank| {
+        let end = Fabric::attach(segment.clone(), extent, rank).unwrap();
+        let mut seen = Present::new();
+        let look = |store: &Store| {
+            let all = (0..options.fields).flat_map(|field| (0..blocks).map(move |block| (field, block)));
+            seen.push(all.filter(|&(field, block)| store.values(block, field, 0).is_some()).collect());
+        };
+        let outcome = run_rank_seen(options, rank, end, |_| (), look).unwrap();
+        assert_eq!(outcome.wrong, Some(0));
+        seen
+    };
+    let ranks: Vec<Present> = std::thread::scope(|scope| {
+        let rank = &rank;
+        let ranks: Vec<_> = (0..options.ranks).map(|number| scope.spawn(move || rank(number))).collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    });
+    let mut all = Present::new();
+    for cycle in 0..=options.cycles as usize {
+        let together: BTreeSet<_> = ranks.iter().flat_map(|rank| rank[cycle].iter().copied()).collect();
+        assert_eq!(together.len(), ranks.iter().map(|rank| rank[cycle].len()).sum(), "a block has one owner");
+        all.push(together);
+    }
+    all
+}
+
+#[test]
+fn s36_exactly_the_blocks_that_a_blob_meets_or_met_lately_have_its_field() {
+    let reference = Options::new(Problem::Shift, 2);
+    let small = Options { blocks: BLOCKS, cells: CELLS, fields: 3, radius: 2, cycles: 60, ..reference };
+    let others =
+        [(1, 1, 5), (3, 2, 5), (4, 3, 1), (2, 4, 9)].map(|(ranks, seed, idle)| Options { ranks, seed, idle, ..small });
+    for options in std::iter::once(reference).chain(others) {
+        let (seen, expected) = (seen(&options), expected(&options));
+        assert_eq!(seen.len(), options.cycles as usize + 1);
+        for (cycle, (seen, expected)) in seen.iter().zip(&expected).enumerate() {
+            assert_eq!(seen, expected, "{} fields, seed {}, step {cycle}", options.fields, options.seed);
+        }
+        let most = expected.iter().map(BTreeSet::len).max().unwrap();
+        assert!(options != reference || (most > 8 && most <= 4 * 8), "at most four blocks a field, not {most}");
     }
 }
 
@@ -124,7 +175,7 @@ fn sent(options: &Options, mesh: &Tree) -> Sent {
 #[test]
 fn s37_each_rank_sends_exactly_the_strips_that_the_blobs_are_in() {
     let reference = Options::new(Problem::Shift, 2);
-    let small = Options { blocks: BLOCKS as u32, cells: CELLS as u32, fields: 3, radius: 2, cycles: 60, ..reference };
+    let small = Options { blocks: BLOCKS, cells: CELLS, fields: 3, radius: 2, cycles: 60, ..reference };
     for options in [reference, Options { ranks: 3, seed: 7, ..small }, Options { ranks: 8, idle: 1, ..small }] {
         let mesh = options.mesh().unwrap();
         let Sent { live, strips } = sent(&options, &mesh);
