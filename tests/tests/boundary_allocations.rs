@@ -1,4 +1,7 @@
 //! Boundary exchanges allocate nothing once all fields are in place (scenario 44).
+//!
+//! Allocations of all threads are counted, the agent's too. So there is no harness, whose own thread may allocate at any
+//! time.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::alloc::System;
@@ -7,8 +10,10 @@ use std::thread;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use umbra::boundary::{
-    Boundary, Extent, Fabric, Field, Fields as _, Mesh as _, Scope, Settings, Store, Tree, largest_message,
+    Agent, Attended, Boundary, Extent, Fabric, Field, Fields as _, Mesh as _, Scope, Settings, Store, Transport, Tree,
+    largest_message,
 };
+use umbra_core::atomic::{AtomicU32, Ordering};
 use umbra_core::boundary::{Shape, Sparse};
 
 #[global_allocator]
@@ -16,6 +21,9 @@ static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const RANKS: u32 = 3;
 const FIELDS: u16 = 8;
+/// Exchanges whose allocations are counted together. In the first ones fields become present, and messages reach their size;
+/// the others are more than 8192, after which the ways to write are tried again.
+const WINDOWS: [u32; 4] = [1000, 1000, 4000, 4000];
 
 /// What a field holds on a block in an exchange: often nothing, so that messages grow, shrink and overflow.
 fn holds(turn: u32, block: u32, field: u16) -> bool {
@@ -23,31 +31,74 @@ fn holds(turn: u32, block: u32, field: u16) -> bool {
     burst || (turn + block + u32::from(field)).is_multiple_of(5)
 }
 
-/// Within a level, and between two; one after the other, as allocations of all threads are counted.
-#[test]
-fn s44_a_thousand_exchanges_of_three_ranks_make_no_allocation() {
+/// Within a level, and between two, alone and with an agent.
+fn main() {
     for refined in [false, true] {
         let shape = Shape::new([4, 4, 1], [2, 2, 0]).unwrap();
-        thousand(&Tree::new(shape, [4, 2, 1], [true; 3], RANKS, 1, |_, at| refined && at[0] == 1));
+        let mesh = Tree::new(shape, [4, 2, 1], [true; 3], RANKS, 1, |_, at| refined && at[0] == 1);
+        let fields = [Field::sparse(Sparse::new(1e-3, 1e-4, 0.0).unwrap()); FIELDS as usize];
+        let extent = Extent { ranks: RANKS, slots: 2, message: largest_message(&mesh, &fields, RANKS) };
+        alone(&mesh, &fields, extent);
+        with_an_agent(&mesh, &fields, extent);
     }
 }
 
-fn thousand(mesh: &Tree) {
-    let fields = [Field::sparse(Sparse::new(1e-3, 1e-4, 0.0).unwrap()); FIELDS as usize];
-    let extent = Extent { ranks: RANKS, slots: 2, message: largest_message(mesh, &fields, RANKS) };
+fn alone(mesh: &Tree, fields: &[Field], extent: Extent) {
     let segment = Arc::new(Fabric::segment(extent).unwrap());
-    let (fields, segment, together) = (&fields, &segment, &Barrier::new(RANKS as usize));
+    let allocated = allocated(mesh, fields, |rank| Fabric::attach(segment.clone(), extent, rank).unwrap());
+    assert!(allocated.iter().all(|(_, found)| *found == 0), "there is no agent");
+    nothing("alone", &allocated);
+}
+
+fn with_an_agent(mesh: &Tree, fields: &[Field], extent: Extent) {
+    let segment = Arc::new(Agent::segment(extent).unwrap());
+    let mut agent = Agent::attach(segment.clone(), extent).unwrap();
+    // It has all ranks before they begin.
+    agent.look().unwrap();
+    let is_over = AtomicU32::new(0);
+    let allocated = thread::scope(|scope| {
+        let agent = scope.spawn(|| agent.attend(|| is_over.load(Ordering::Relaxed) == 0));
+        let end = |rank| Attended::attach(segment.clone(), extent, rank).unwrap();
+        let allocated = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| allocated(mesh, fields, end)));
+        is_over.store(1, Ordering::Relaxed);
+        agent.join().unwrap().unwrap();
+        allocated.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    let least = u64::from(WINDOWS.iter().sum::<u32>());
+    assert!(allocated.iter().all(|(_, found)| *found >= least), "the agent has found the messages: {allocated:?}");
+    nothing("with an agent", &allocated);
+}
+
+/// The first exchanges have made the fields present, and the others nothing.
+fn nothing(name: &str, allocated: &[([usize; WINDOWS.len()], u64)]) {
+    for (windows, _) in allocated {
+        assert!(windows[0] > 0, "{name}: allocations are counted");
+        assert_eq!(
+            windows[1..],
+            [0; WINDOWS.len() - 1],
+            "{name}: allocations of all threads, after the first exchanges"
+        );
+    }
+}
+
+/// For each rank the allocations of all threads in each window, and what an agent has found for it.
+fn allocated<T: Transport>(
+    mesh: &Tree,
+    fields: &[Field],
+    end: impl Fn(u32) -> T + Sync,
+) -> Vec<([usize; WINDOWS.len()], u64)> {
+    let together = &Barrier::new(RANKS as usize);
     let rank = |rank: u32| {
-        let fabric = Fabric::attach(segment.clone(), extent, rank).unwrap();
         let settings = Settings { smallest_slot: 256, ..Settings::default() };
-        let mut boundary = Boundary::build(mesh, fields, fabric, settings).unwrap();
+        let mut boundary = Boundary::build(mesh, fields, end(rank), settings).unwrap();
         let mut store = Store::new(mesh.blocks(), mesh.shape().len(), fields, 1);
         let mut turn = 0;
-        // The first attempt makes the fields present. The harness has a thread of its own, which may allocate at any time.
-        let attempts = [0; 5].map(|_| {
+        let windows = WINDOWS.map(|exchanges| {
             together.wait();
             let region = Region::new(COUNTED);
-            for _ in 0..1000 {
+            // Nobody allocates before all count.
+            together.wait();
+            for _ in 0..exchanges {
                 turn += 1;
                 for block in mesh.owned_by(rank) {
                     for field in 0..FIELDS {
@@ -71,15 +122,16 @@ fn thousand(mesh: &Tree) {
             }
             together.wait();
             let change = region.change();
+            // Nobody ends before all have counted.
+            together.wait();
             change.allocations + change.reallocations
         });
         assert!(boundary.counts().overflows > 0, "bursts do not fit into the slots");
-        attempts.into_iter().min()
+        (windows, boundary.attended())
     };
-    let least: Vec<_> = thread::scope(|scope| {
+    thread::scope(|scope| {
         let rank = &rank;
         let ranks: Vec<_> = (0..RANKS).map(|number| scope.spawn(move || rank(number))).collect();
         ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
-    });
-    assert_eq!(least, [Some(0); RANKS as usize]);
+    })
 }

@@ -14,7 +14,11 @@
 //!
 //! Source: `proc(5)` field 22 (`starttime`), `pidfd_open(2)`.
 
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -142,13 +146,34 @@ struct Entry {
     start: u64,
 }
 
+/// Bytes for the name of an entry.
+const PATH: usize = 32;
+/// Bytes for the fields that are read, of which the command is the longest.
+const LINE: usize = 1024;
+
 impl Entry {
     fn of(pid: u32) -> Result<Entry, ProcessError> {
-        let stat = std::fs::read(format!("/proc/{pid}/stat")).map_err(|e| match Errno::from_io_error(&e) {
+        let failed = |e: io::Error| match Errno::from_io_error(&e) {
             Some(Errno::NOENT | Errno::SRCH) => ProcessError::Gone(pid),
             errno => ProcessError::Unreadable { pid, errno: errno.unwrap_or(Errno::IO) },
-        })?;
-        Entry::parse(&stat).ok_or(ProcessError::Unreadable { pid, errno: Errno::BADMSG })
+        };
+        // Ranks that wait for others ask this, and nothing is allocated there: neither the path nor the line is long, of
+        // which the fields that are read are the first.
+        let (mut path, mut line) = ([0; PATH], [0; LINE]);
+        let mut rest = &mut path[..];
+        write!(rest, "/proc/{pid}/stat").map_err(failed)?;
+        let end = PATH - rest.len();
+        let mut file = File::open(OsStr::from_bytes(&path[..end])).map_err(failed)?;
+        let mut len = 0;
+        loop {
+            match file.read(&mut line[len..]) {
+                Ok(0) => break,
+                Ok(more) => len += more,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(failed(e)),
+            }
+        }
+        Entry::parse(&line[..len]).ok_or(ProcessError::Unreadable { pid, errno: Errno::BADMSG })
     }
 
     /// Fields 3 and 22 of a `stat` line. The second field is the command in brackets, which may itself hold blanks
