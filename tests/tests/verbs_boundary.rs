@@ -70,6 +70,21 @@ fn s34_and_s35_both_problems_give_the_same_bits_on_every_number_of_ranks() {
 }
 
 #[test]
+fn s32_ranks_without_blocks_take_part() {
+    let Some(port) = port() else { return };
+    let options = Options { ranks: 6, cycles: 8, ..Options::tiny(Problem::Smooth, 2) };
+    let expected = run(&options.alone(), |_| ()).unwrap();
+    for remesh in [None, Some(3)] {
+        let options = Options { remesh, ..options };
+        let extent = options.extent().unwrap();
+        let outcome = summary(all(&port, extent, |rank, end| run_rank(&options, rank, end, |_| ()).unwrap()));
+        assert_eq!((outcome.hash, outcome.nonzero), (expected.hash, expected.nonzero), "{remesh:?}");
+        let idle = outcome.ranks.iter().filter(|rank| rank.counts[0] == 0).count();
+        assert_eq!(idle, 2, "ranks without blocks send nothing");
+    }
+}
+
+#[test]
 fn s34_the_command_gives_the_same_bits_over_queue_pairs_as_over_shared_memory() {
     if device().is_none() {
         return;
