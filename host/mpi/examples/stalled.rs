@@ -159,8 +159,8 @@ fn stop_in_a_plan<T: Transport>(world: Communicator, mut transport: T, bytes: u3
     let plan = vec![7; bytes as usize];
     world.gather(&[0])?;
     if world.rank() == STALLED {
-        let others = (0..world.size()).filter(|&to| to != STALLED);
-        others.map(|to| transport.write_plan(to, &plan)).collect::<Result<(), _>>()?;
+        let mut others = (0..world.size()).filter(|&to| to != STALLED);
+        others.try_for_each(|to| transport.write_plan(to, &plan))?;
         return stop(STOPPED);
     }
     let begun = Instant::now();
