@@ -18,6 +18,9 @@ use peers::{Hashlink, Lru, Moka, Peer, Quick, QuickSync};
 
 /// Slots of the large case: 50 GiB on each of 50 machines, in blocks of 4 MiB.
 const SLOTS: u32 = 640_000;
+/// Groups that are known ahead in a plane: seven rows of it.
+const AHEAD: usize = 7 * 200;
+const UNIT: &str = "loads/optimum";
 
 fn main() {
     let mut report = Report::from_args();
@@ -28,7 +31,7 @@ fn main() {
 
 /// Adds a row of loads against the fewest.
 fn row(report: &mut Report, case: &str, ours: f64, theirs: f64, name: &str) {
-    report.row(Row::new(case, ours, theirs, name, "loads/optimum", Direction::LowerIsBetter)).bar(1.0);
+    report.row(Row::new(case, ours, theirs, name, UNIT, Direction::LowerIsBetter)).bar(1.0);
 }
 
 /// Loads of one peer for these groups.
@@ -53,10 +56,25 @@ fn plane(report: &mut Report) {
         let groups = sweep::ordered(&grid, extents, order);
         let Some(fewest) = optimum::loads(&groups, slots as usize) else { continue };
         let ratio = |loads: u64| loads as f64 / fewest as f64;
-        let mut window = cache(slots, largest, sweep::usage(&groups), Unknown, Plan::window(7 * 200));
-        let ours = ratio(sweep::loads(&mut window, &groups));
+        let (usage, unbounded) = (sweep::usage(&groups), vec![Input::UNBOUNDED; groups.inputs()]);
+        let window = |inputs: &[Input], groups: usize| (inputs.to_vec(), Plan::window(groups));
+        let [ours, rest @ ..] =
+            [window(&usage, AHEAD), window(&unbounded, AHEAD), window(&usage, 1), window(&unbounded, 1)]
+                .map(|(inputs, plan)| ratio(sweep::loads(&mut cache(slots, largest, inputs, Unknown, plan), &groups)));
         row(report, case, ours, goal, "the goal");
-        let unbounded = vec![Input::UNBOUNDED; groups.inputs()];
+        for (known, ratio) in ["seven rows known, no usage map", "a usage map alone", "nothing known"].iter().zip(rest)
+        {
+            let name = format!("{case}, {known}");
+            let row = Row::new(
+                &name,
+                ratio,
+                goal,
+                "the goal, with a usage map and seven rows",
+                UNIT,
+                Direction::LowerIsBetter,
+            );
+            report.row(row);
+        }
         let plan = Plan::one(groups.len() as u64);
         let future = Known::new(&groups).unwrap_or_else(|error| panic!("{error}"));
         let mut known = cache(slots, largest, unbounded, future, plan);
