@@ -5,7 +5,8 @@
 //! them. *Zipf* is get-or-insert with ids of that skew. A *cycle* of a stencil is, for each input of a group, all that
 //! there is: submit, prepare, prepared, ready, free; for a peer again one get-or-insert.
 //!
-//! *Shared* is the cache that processes share, by one thread and by two at the same time. A *hit* of it is the same, with
+//! *Shared* is the cache that processes share, without a lock, and *of threads* the one whose threads wait in line, with one; by one
+//! thread and by two at the same time. A *hit* of it is the same, with
 //! `free` by the id; *pin* gives the reference back without looking for the id; a *batch* is many hits in two calls.
 //!
 //! A *phase* is one call with each of as many ids as there are slots. A *sweep* loads and computes, by several threads, with

@@ -1,18 +1,22 @@
-//! The cache that processes share, beside caches for many threads.
+//! The caches that processes and threads share, beside caches for many threads.
 //!
 //! Hits are by one thread, and by two at the same time.
 
 use std::hint::{black_box, spin_loop};
 use std::thread;
 
-use umbra::cache::Mapped;
+use umbra::cache::{Cache, Given, Mapped};
 use umbra_core::atomic::{AtomicU64, Ordering};
-use umbra_core::cache::Remembering;
+use umbra_core::cache::policy::Clock;
+use umbra_core::cache::{Dense, Grant, Index, Remembering, Sparse};
 use umbra_core::shared_cache::{Client, Sharing, words_for};
 use umbra_tests::bench::{Direction, Report, Row, alternate, pin};
 
 use crate::SLOTS;
-use crate::hits::{ASKED, BATCH, Random, long_turns, scatter};
+use crate::hits::{ASKED, BATCH, Random, lines, long_turns, scatter, table};
+
+/// Kinds of hits of the cache that processes share.
+const KINDS: [&str; 3] = ["hit", "pin", "batch of 27"];
 
 /// Hit after hit of the asked ids, around and around.
 trait Hits: Sync {
@@ -47,6 +51,49 @@ impl Hits for InBatches<'_> {
         for ids in asked.chunks(BATCH) {
             let _ = black_box((self.0.alloc_all(ids, &mut grants), self.0.free_all(ids)));
         }
+    }
+}
+
+/// The cache that threads share by a lock, whatever its index.
+trait Locked: Sync {
+    /// Gives the id a slot with content.
+    fn fill(&self, data: u64);
+    fn hit(&self, data: u64);
+    fn hits(&self, data: &[u64], grants: &mut [Grant; BATCH]);
+}
+impl<I: Index + Send> Locked for Cache<I, Clock> {
+    fn fill(&self, data: u64) {
+        if let Ok(Given::Empty(fill)) = self.try_alloc(data) {
+            let _ = fill.remember();
+        }
+    }
+    fn hit(&self, data: u64) {
+        // Given back where it goes.
+        black_box(
+            self.try_alloc(data).is_ok_and(|given| matches!(given, Given::Remembered(held) if held.slot() < SLOTS)),
+        );
+    }
+    fn hits(&self, data: &[u64], grants: &mut [Grant; BATCH]) {
+        let _ = black_box((self.try_alloc_all(data, grants), self.free_all_granted(data, grants)));
+    }
+}
+
+fn made<I: Index>(index: I) -> Cache<I, Clock> {
+    Cache::new(0..SLOTS, index, Clock::new()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+struct OneByOne<'a>(&'a dyn Locked);
+impl Hits for OneByOne<'_> {
+    fn run(&self, asked: &[u64]) {
+        asked.iter().for_each(|&data| self.0.hit(data));
+    }
+}
+
+struct ManyAtOnce<'a>(&'a dyn Locked);
+impl Hits for ManyAtOnce<'_> {
+    fn run(&self, asked: &[u64]) {
+        let mut grants = [Grant::NONE; BATCH];
+        asked.chunks(BATCH).for_each(|ids| self.0.hits(ids, &mut grants));
     }
 }
 
@@ -122,9 +169,44 @@ impl Other {
 /// Hits of ids that are equally likely; `core` is for the other thread.
 pub(crate) fn uniform(report: &mut Report, core: Option<&usize>) {
     for (form, id) in [("dense", (|data| data) as fn(u64) -> u64), ("sparse", scatter)] {
-        if ["hit", "pin", "batch of 27"].iter().any(|what| report.wants(&format!("{what} shared {form}"))) {
-            uniform_ids(report, core, form, id);
-        }
+        uniform_ids(report, core, form, id);
+    }
+}
+
+/// Peers that have these ids.
+fn filled(all: impl Iterator<Item = u64>) -> (Quick, Moka) {
+    // Some peers give up ids before they are full; hits are what is measured.
+    let quick = Quick(quick_cache::sync::Cache::new((SLOTS + SLOTS / 4) as usize));
+    let moka = Moka(moka::sync::Cache::new(u64::from(SLOTS + SLOTS / 4)));
+    for data in all {
+        quick.0.insert(data, data as u32);
+        moka.0.insert(data, data as u32);
+    }
+    (quick, moka)
+}
+
+/// The cache of threads, which wait for its slots in line.
+fn in_line<A: Iterator<Item = u64>>(
+    report: &mut Report,
+    core: Option<&usize>,
+    form: &str,
+    asked: &[u64],
+    all: impl Fn() -> A,
+) {
+    let kinds = ["hit", "batch of 27"].map(|what| format!("{what} of threads {form}"));
+    if !kinds.iter().any(|kind| report.wants(kind)) {
+        return;
+    }
+    let cache: Box<dyn Locked> = match form {
+        "dense" => Box::new(made(Dense::new(table(0_u32, SLOTS as usize)))),
+        _ => Box::new(made(Sparse::new(lines(SLOTS), 1))),
+    };
+    all().for_each(|data| cache.fill(data));
+    let (quick, moka) = filled(all());
+    let peers: [(&str, &dyn Hits); 2] = [("quick_cache 0.7 sync", &quick), ("moka 0.12 sync", &moka)];
+    let sides: [&dyn Hits; 2] = [&OneByOne(&*cache), &ManyAtOnce(&*cache)];
+    for (kind, ours) in kinds.iter().zip(sides) {
+        beside(report, core, kind, ours, peers, asked);
     }
 }
 
@@ -132,6 +214,10 @@ fn uniform_ids(report: &mut Report, core: Option<&usize>, form: &str, id: fn(u64
     let mut random = Random(1);
     let asked: Vec<u64> = (0..ASKED).map(|_| id(random.next() % u64::from(SLOTS))).collect();
     let all = || (0..u64::from(SLOTS)).map(id);
+    in_line(report, core, form, &asked, all);
+    if !KINDS.iter().any(|what| report.wants(&format!("{what} shared {form}"))) {
+        return;
+    }
     let count = Sharing::new(8, 31).and_then(|sharing| Some((sharing, words_for(SLOTS as usize, sharing)?)));
     let Some((sharing, count)) = count else { return };
     let cache = Mapped::create(SLOTS as usize, sharing).unwrap_or_else(|error| panic!("{error}"));
@@ -140,42 +226,47 @@ fn uniform_ids(report: &mut Report, core: Option<&usize>, form: &str, id: fn(u64
         let _ = (ours.alloc(data), ours.remember(data), ours.free(data));
     }
     assert_eq!(ours.cache().empty(), 0);
-    // Some peers give up ids before they are full; hits are what is measured.
-    let quick = Quick(quick_cache::sync::Cache::new((SLOTS + SLOTS / 4) as usize));
-    let moka = Moka(moka::sync::Cache::new(u64::from(SLOTS + SLOTS / 4)));
-    for data in all() {
-        quick.0.insert(data, data as u32);
-        moka.0.insert(data, data as u32);
-    }
+    let (quick, moka) = filled(all());
     let bytes = count as f64 * 8.0 / f64::from(SLOTS);
     let case = format!("bytes a slot, shared {form}, goal");
     report.row(Row::new(&case, bytes, 45.0, "the goal", "B", Direction::LowerIsBetter)).bar(1.0);
 
-    let plan = long_turns();
     let (by_id, by_pin, in_batches) = (ById(ours), ByPin(ours), InBatches(ours));
     let sides: [(&str, &dyn Hits); 3] = [("hit", &by_id), ("pin", &by_pin), ("batch of 27", &in_batches)];
     let peers: [(&str, &dyn Hits); 2] = [("quick_cache 0.7 sync", &quick), ("moka 0.12 sync", &moka)];
     for (what, ours) in sides {
-        let mut figure = f64::NAN;
-        for (name, peer) in peers {
-            let turns = alternate(&plan, turns(ours, &asked), turns(peer, &asked));
-            figure = turns.ours.median().min(if figure.is_nan() { f64::INFINITY } else { figure });
-            let case = format!("{what} shared {form}, one thread");
-            report.row(turns.row(&case, name, "ns", Direction::LowerIsBetter)).bar(1.0);
-        }
+        let figure = beside(report, core, &format!("{what} shared {form}"), ours, peers, &asked);
         let case = format!("{what} shared {form}, one thread, goal");
         report.row(Row::new(&case, figure, 55.0, "the goal", "ns", Direction::LowerIsBetter)).bar(1.0);
-        for (name, peer) in peers {
-            let other = Other { asked: AtomicU64::new(0) };
-            let (first, second) = asked.split_at(asked.len() / 2);
-            let turns = thread::scope(|scope| {
-                scope.spawn(|| other.serve(core, [ours, peer], second));
-                let turns = alternate(&plan, other.both(0, ours, first), other.both(1, peer, first));
-                other.asked.store(END, Ordering::Release);
-                turns
-            });
-            let case = format!("{what} shared {form}, each of two threads");
-            report.row(turns.row(&case, name, "ns", Direction::LowerIsBetter)).bar(1.0);
-        }
     }
+}
+
+/// Rows of one kind of hits beside those of peers, by one thread and by two; the least time by one.
+fn beside(
+    report: &mut Report,
+    core: Option<&usize>,
+    kind: &str,
+    ours: &dyn Hits,
+    peers: [(&str, &dyn Hits); 2],
+    asked: &[u64],
+) -> f64 {
+    let (plan, mut figure) = (long_turns(), f64::INFINITY);
+    for (name, peer) in peers {
+        let turns = alternate(&plan, turns(ours, asked), turns(peer, asked));
+        figure = turns.ours.median().min(figure);
+        report.row(turns.row(&format!("{kind}, one thread"), name, "ns", Direction::LowerIsBetter)).bar(1.0);
+    }
+    for (name, peer) in peers {
+        let other = Other { asked: AtomicU64::new(0) };
+        let (first, second) = asked.split_at(asked.len() / 2);
+        let turns = thread::scope(|scope| {
+            scope.spawn(|| other.serve(core, [ours, peer], second));
+            let turns = alternate(&plan, other.both(0, ours, first), other.both(1, peer, first));
+            other.asked.store(END, Ordering::Release);
+            turns
+        });
+        let case = format!("{kind}, each of two threads");
+        report.row(turns.row(&case, name, "ns", Direction::LowerIsBetter)).bar(1.0);
+    }
+    figure
 }
