@@ -1,4 +1,6 @@
-//! Chained calls allocate nothing once their machines are there.
+//! Chained calls allocate nothing once their machines are there (scenario 55).
+//!
+//! That is so from the first one on, whether they end well, by a failure, at their deadline or by their maker.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::alloc::System;
@@ -10,7 +12,7 @@ use umbra_core::chain::{
 };
 use umbra_core::map::Entry;
 use umbra_core::pending::Request;
-use umbra_core::time::Time;
+use umbra_core::time::{Lapse, Time};
 
 #[global_allocator]
 static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -51,19 +53,44 @@ fn machine(node: u32) -> Machine<Vectors> {
     machine
 }
 
-/// One call over all members; member `bad` fails.
-fn call(machines: &mut [Machine<Vectors>], members: &[Node], mode: Mode, bad: u32, buffer: &mut [u8]) -> bool {
-    let call = Call { callback: SUM, caps: Caps { header: 0, data: 8 }, mode, ..Call::new(SUM, members) };
-    let handle = machines[0].start(&call, Time(1)).unwrap();
-    let mut well = None;
-    loop {
-        let mut worked = false;
+/// How a call ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    Well,
+    /// A function fails.
+    Fault,
+    /// A function is pending when the time is over.
+    Late,
+    /// A function is pending when the maker gives up.
+    Cancelled,
+}
+
+/// The member that has a call end otherwise than well.
+const BAD: usize = 4;
+const BUDGET: Lapse = Lapse::from_millis(100);
+/// How much time passes where nobody has anything to do.
+const STEP: u64 = 1_000_000;
+const STEPS: u64 = 1_000;
+
+/// One call over all members; whether it ended as it should.
+fn call(machines: &mut [Machine<Vectors>], members: &[Node], mode: Mode, end: End, time: &mut u64) -> bool {
+    let mut buffer = [0; 4 << 10];
+    let call =
+        Call { callback: SUM, caps: Caps { header: 0, data: 8 }, mode, budget: BUDGET, ..Call::new(SUM, members) };
+    let handle = machines[0].start(&call, Time(*time)).unwrap();
+    let (mut well, mut pending, until) = (None, None, *time + STEPS * STEP);
+    while *time < until {
+        let (mut worked, now) = (false, Time(*time));
         for at in 0..machines.len() {
-            while let Some(action) = machines[at].poll(Time(1), buffer) {
+            machines[at].on_time(now);
+            while let Some(action) = machines[at].poll(now, &mut buffer) {
                 worked = true;
                 match action {
                     Action::Send { to, len_bytes, .. } => {
-                        machines[to.index()].on_message(Node(at as u32), to, &buffer[..len_bytes], Time(1)).unwrap();
+                        machines[to.index()].on_message(Node(at as u32), to, &buffer[..len_bytes], now).unwrap();
+                    }
+                    Action::Run { handle, .. } if at == BAD && matches!(end, End::Late | End::Cancelled) => {
+                        pending = Some(handle);
                     }
                     Action::Run { handle, .. } => {
                         let mut work = machines[at].work(handle).unwrap();
@@ -72,7 +99,7 @@ fn call(machines: &mut [Machine<Vectors>], members: &[Node], mode: Mode, bad: u3
                             _ => 1,
                         };
                         work.reply.set_data(&[number; 8]).unwrap();
-                        let verdict = if at as u32 == bad { Verdict::Fault(1) } else { Verdict::Done };
+                        let verdict = if at == BAD && end == End::Fault { Verdict::Fault(1) } else { Verdict::Done };
                         machines[at].finish(handle, verdict).unwrap();
                     }
                     Action::Ended { .. } => {
@@ -83,27 +110,33 @@ fn call(machines: &mut [Machine<Vectors>], members: &[Node], mode: Mode, bad: u3
                 }
             }
         }
-        if !worked {
-            return well.unwrap();
+        match well {
+            Some(_) if !worked && pending.is_some() => {
+                // It says so too late, and nobody listens any more.
+                let _ = pending.take().map(|handle| machines[BAD].finish(handle, Verdict::Done));
+            }
+            Some(well) if !worked && machines.iter().all(Machine::is_empty) => return well == (end == End::Well),
+            None if !worked && end == End::Cancelled => machines[0].cancel(handle).unwrap(),
+            _ => {}
         }
+        *time += if worked { 1 } else { STEP };
     }
+    panic!("a call that is to end {end:?} takes places for ever")
 }
 
-#[test]
-fn s55_calls_that_end_well_or_badly_make_no_allocation() {
+/// Without a harness, whose threads may allocate at any time.
+fn main() {
     let mut machines: Vec<_> = (0..MEMBERS as u32).map(machine).collect();
     let members: Vec<Node> = (0..MEMBERS as u32).map(Node).collect();
-    let mut buffer = vec![0; 64 << 10];
-    // The test harness has a thread of its own, which may allocate at any time; the least of several attempts is ours.
-    let attempt = |_| {
-        let region = Region::new(COUNTED);
+    let mut time = 1;
+    let region = Region::new(COUNTED);
+    for _ in 0..5 {
         for mode in [Mode::empty(), Mode::COLLECT, Mode::CUT_THROUGH | Mode::ORDERED] {
-            assert!(call(&mut machines, &members, mode, u32::MAX, &mut buffer));
-            assert!(!call(&mut machines, &members, mode, 4, &mut buffer));
+            for end in [End::Well, End::Fault, End::Late, End::Cancelled] {
+                assert!(call(&mut machines, &members, mode, end, &mut time), "{mode:?} {end:?}");
+            }
         }
-        let change = region.change();
-        change.allocations + change.reallocations
-    };
-    assert_eq!((0..5).map(attempt).min(), Some(0));
-    assert!(machines.iter().all(Machine::is_empty));
+    }
+    let change = region.change();
+    assert_eq!(change.allocations + change.reallocations, 0, "s55: calls allocate from the first one on");
 }
