@@ -8,6 +8,7 @@
 //! * `agent`: another thread houses all members; the caller reaches it by a message through shared memory.
 //! * `procs`: one process a member; `loaded` beside a process that computes.
 //! * `bulk`: one process a member, and a mebibyte that all of them read.
+//! * `stream`: data that is longer than what can be offered at once, for one other process.
 //! * `death`: one process a member, of which one is killed while others wait for it; also behind an agent.
 //!
 //! And counts: wakes of ranks behind an agent, memory and allocations, failures told as they happened, calls that cross,
@@ -31,6 +32,7 @@ mod mpi;
 mod origins;
 mod procs;
 mod simulated;
+mod stream;
 
 use umbra::call::Heap;
 use umbra_core::chain::{Call, Caps, Handle, Machine, Node, Outcome, Phase, Tag, Verdict, Work};
@@ -93,6 +95,7 @@ fn main() {
     agent::rows(&mut report, &peers);
     procs::rows(&mut report, &peers);
     bulk::rows(&mut report, &peers);
+    stream::rows(&mut report);
     death::rows(&mut report);
     report.finish();
 }

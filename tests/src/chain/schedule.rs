@@ -71,11 +71,20 @@ fn network(trouble: Trouble, random: &mut Random) -> Network {
     }
 }
 
+/// Levels below the first of a tree at most, for which the budget of these calls is enough.
+const LEVELS: u8 = 7;
+
 /// A random tree over so many positions, as parents.
 fn random_parents(len: u32, random: &mut Random) -> Vec<u32> {
-    let parent = |at: u32, random: &mut Random| random.below(u64::from(at)) as u32;
-    let mut parents: Vec<u32> = (1..len).map(|at| parent(at, random)).collect();
-    parents.insert(0, umbra_core::tree::explicit::ROOT);
+    let (mut parents, mut levels) = (vec![umbra_core::tree::explicit::ROOT], vec![0]);
+    for at in 1..len {
+        let mut parent = random.below(u64::from(at)) as u32;
+        while levels[parent as usize] >= LEVELS {
+            parent = parents[parent as usize];
+        }
+        parents.push(parent);
+        levels.push(levels[parent as usize] + 1);
+    }
     parents
 }
 
@@ -96,8 +105,7 @@ fn planned(world: &World, members: u32, random: &mut Random) -> Planned {
     all.truncate(random.below(u64::from(members) + 1) as usize);
     let len = all.iter().filter(|&&member| member != root).count() as u32 + 1;
     let shapes = [Some(Shape::BINARY), Some(Shape::BINOMIAL), Some(Shape::FLAT), Shape::kary(3), Shape::knomial(4)];
-    // A chain of all would take all levels that there may be.
-    let chain = (len <= 12 && random.below(8) == 0).then_some(Shape::CHAIN);
+    let chain = (len <= u32::from(LEVELS) + 1 && random.below(8) == 0).then_some(Shape::CHAIN);
     let shape = chain.or(shapes[random.below(5) as usize]).unwrap_or(Shape::BINARY);
     let mut mode = Mode::empty();
     for (flag, chance) in [(Mode::COLLECT, 2), (Mode::CANCEL_ON_FAIL, 4), (Mode::ORDERED, 4), (Mode::CUT_THROUGH, 4)] {
