@@ -33,6 +33,10 @@ const RLSF: &str = "rlsf 0.2, 32 bins";
 const TALC: &str = "talc 5.1";
 const BUDDY: &str = "buddy_system_allocator 0.13";
 
+/// Forms of ours.
+const BY_OFFSET: &str = ", by offset";
+const WITHOUT_LISTS: &str = ", without lists";
+
 /// Allocations on the full memory.
 const PAYLOAD_STEPS: usize = 400_000;
 /// Pairs of turns a case, and batches a turn.
@@ -93,20 +97,20 @@ impl Bench {
                 )
             };
             let entry = self.report.row(row);
-            if what == "churn" && form.is_empty() {
+            if what == "churn" && form != WITHOUT_LISTS {
                 entry.bar(1.0);
             }
         }
     }
 
     /// The time of a free where 90 % of the memory are in use, against what it may take.
-    fn limit(&mut self, mix: &Mix) {
-        let case = format!("free {}, 90 % in use", mix.name);
+    fn limit<O: Arena>(&mut self, mix: &Mix, form: &str) {
+        let case = format!("free {}, 90 % in use{form}", mix.name);
         if !self.report.wants(&case) {
             return;
         }
         let fill = CAPACITY / 10 * 9;
-        let mut ours = Tenants::<Ours>::new(mix);
+        let mut ours = Tenants::<O>::new(mix);
         ours.settle(fill);
         let turn = |_| (0..BATCHES).map(|_| ours.batch(fill, &self.clock).0).sum::<f64>() / BATCHES as f64;
         let free = settled((0..ROUNDS).map(turn).collect());
@@ -123,11 +127,12 @@ impl Bench {
         self.churn::<Ours, Rlsf>(mix, payload, RLSF, "");
         let payload = self.payload::<InTalc>(mix, ours, TALC);
         self.churn::<Ours, InTalc>(mix, payload, TALC, "");
-        self.churn::<ByOffset, InTalc>(mix, payload, TALC, ", by offset");
-        self.churn::<WithoutLists, InTalc>(mix, payload, TALC, ", without lists");
+        self.churn::<ByOffset, InTalc>(mix, payload, TALC, BY_OFFSET);
+        self.churn::<WithoutLists, InTalc>(mix, payload, TALC, WITHOUT_LISTS);
         let payload = self.payload::<FrameAllocator<33>>(mix, ours, BUDDY);
         self.churn::<Ours, FrameAllocator<33>>(mix, payload, BUDDY, "");
-        self.limit(mix);
+        self.limit::<Ours>(mix, "");
+        self.limit::<ByOffset>(mix, BY_OFFSET);
     }
 }
 
