@@ -14,7 +14,7 @@ use crate::{call, median};
 /// The function: everybody sums a word of each page, and the callback adds.
 pub(crate) const PAGES: &str = "pages";
 pub(crate) const BYTES: usize = 1 << 20;
-const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 const ROUNDS: usize = 5;
 /// At most a quarter of Open MPI's time.
 const TIMES: f64 = 4.0;
