@@ -2,7 +2,7 @@
 //!
 //! The receiver's slot is posted before the sender sends. What the receiver chose as the size of a slot is what it
 //! keeps memory for, and what it has posted. What does not fit follows in a second message, for which the receiver
-//! takes memory when it knows the size. It keeps that for the next one, until many messages in a row have fitted.
+//! takes exactly the memory that it needs, when it knows the size.
 //!
 //! ```text
 //! tag 2n      message into slot n: head, bitmap, payloads
@@ -26,9 +26,6 @@ use crate::raw::{Buffer, Came, Communicator};
 /// Two let a peer be one exchange ahead. With more, a sender could know of a slot before the receiver has posted it.
 const SLOTS: u32 = 2;
 
-/// Messages in a row that fit into a slot, after which the memory for what did not fit goes back.
-const CALM: u32 = 64;
-
 /// A slot and what does not fit into it.
 #[derive(Debug)]
 struct Two {
@@ -40,20 +37,11 @@ struct Two {
     came: Option<Came>,
     /// The overflow is being received, or was: what came, once it is here.
     fetching: Option<Option<Came>>,
-    /// Messages in a row that had no overflow.
-    calm: u32,
 }
 
 impl Two {
     fn new(slot: usize, overflow: usize) -> Two {
-        Two {
-            slot: Buffer::new(slot),
-            overflow: Buffer::new(overflow),
-            room: slot,
-            came: None,
-            fetching: None,
-            calm: 0,
-        }
+        Two { slot: Buffer::new(slot), overflow: Buffer::new(overflow), room: slot, came: None, fetching: None }
     }
 
     fn area(&self, place: Place) -> (&Buffer, usize) {
@@ -221,7 +209,7 @@ impl Transport for MpiSlot {
         let (world, (_, tag)) = (*self.world(), tags(slot));
         let two = &mut self.ends_mut(from)?.into[(slot % SLOTS) as usize];
         if two.fetching.is_none() {
-            two.overflow.grow(bytes as usize);
+            two.overflow.resize(bytes as usize);
             two.overflow.receive(&world, from, tag, bytes as usize)?;
             two.fetching = Some(None);
         }
@@ -238,11 +226,8 @@ impl Transport for MpiSlot {
     fn taken(&mut self, from: u32, slot: u32, room: u32) -> Result<(), TransportError> {
         let (world, (tag, _)) = (*self.world(), tags(slot));
         let two = &mut self.ends_mut(from)?.into[(slot % SLOTS) as usize];
-        two.calm = if two.fetching.is_some() { 0 } else { two.calm.saturating_add(1) };
-        if two.calm == CALM {
-            two.overflow.resize(0);
-        }
         (two.came, two.fetching, two.room) = (None, None, room as usize);
+        two.overflow.resize(0);
         two.slot.resize(room as usize);
         Ok(two.slot.receive(&world, from, tag, room as usize)?)
     }

@@ -121,13 +121,6 @@ impl Buffer {
         (self.words, self.less) = (vec![0; size], (0, 0));
     }
 
-    /// Makes room for so many bytes at least; as [`resize`](Self::resize) where there is less.
-    pub(crate) fn grow(&mut self, bytes: usize) {
-        if bytes.div_ceil(8) > self.words.len() {
-            self.resize(bytes);
-        }
-    }
-
     /// Starts to send so many bytes, from a place on. Several parts can be on their way.
     ///
     /// # Errors
