@@ -396,6 +396,16 @@ static struct umbra_mesh mesh_of(struct ring *ring, uint32_t most_blocks)
     return mesh;
 }
 
+/* Options of an exchange whose ranks wait for each other as long as all here. */
+static struct umbra_boundary_options patient(void)
+{
+    struct umbra_boundary_options options;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.timeout_ms = PATIENCE_MS;
+    return options;
+}
+
 /* Many fields, so that a message is of several pages. */
 static long bytes_of(uint32_t most_blocks)
 {
@@ -463,14 +473,11 @@ static void *differ(void *user)
 {
     struct ring *ring = user;
     struct umbra_mesh mesh = mesh_of(ring, BLOCKS);
-    struct umbra_boundary_options options;
+    struct umbra_boundary_options options = patient();
     struct umbra_boundary_statistics figures;
     struct umbra_arrays arrays;
     umbra_boundary boundary;
     int ready = 7;
-    memset(&options, 0, sizeof options);
-    options.size = sizeof options;
-    options.timeout_ms = PATIENCE_MS;
     /* The head of a message, with the place of its bits: no value fits. */
     options.largest_slot = 72;
     memset(&arrays, 0, sizeof arrays);
@@ -506,11 +513,8 @@ static void *bounds(void *user)
 {
     struct ring *ring = user;
     struct umbra_mesh mesh = mesh_of(ring, BLOCKS);
-    struct umbra_boundary_options options;
+    struct umbra_boundary_options options = patient();
     umbra_boundary boundary;
-    memset(&options, 0, sizeof options);
-    options.size = sizeof options;
-    options.timeout_ms = PATIENCE_MS;
     options.smallest_slot = ring->shift ? 0 : 129;
     options.largest_slot = ring->shift ? 63 : 128;
     CHECK(umbra_boundary_build(ring->fabric, ring->rank, &mesh, &options, &boundary) == -UMBRA_EINVAL);
@@ -522,11 +526,8 @@ static void *kinds(void *user)
 {
     struct ring *ring = user;
     struct umbra_mesh mesh = mesh_of(ring, BLOCKS);
-    struct umbra_boundary_options options;
+    struct umbra_boundary_options options = patient();
     umbra_boundary boundary;
-    memset(&options, 0, sizeof options);
-    options.size = sizeof options;
-    options.timeout_ms = PATIENCE_MS;
     options.kind = ring->rank == 0 ? (ring->shift ? 256 : 255) : 1;
     ring->code = umbra_boundary_build(ring->fabric, ring->rank, &mesh, &options, &boundary);
     return NULL;
