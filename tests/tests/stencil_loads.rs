@@ -41,17 +41,19 @@ fn swept(grid: &Grid, slots: u32) -> u64 {
     stencil.statistics().loads
 }
 
-/// Loads with the usage map, where so many groups are known ahead.
+/// Loads where so many groups are known ahead, and this of how often each input is used.
+fn ahead(groups: &Groups, slots: u32, inputs: Vec<Input>, window: usize) -> u64 {
+    loads(&mut cache(slots, groups.largest(), inputs, Unknown, Plan::window(window)), groups)
+}
+
+/// Loads with the usage map.
 fn windowed(groups: &Groups, slots: u32, window: usize) -> u64 {
-    let largest = groups.iter().map(<[u64]>::len).max().unwrap();
-    loads(&mut cache(slots, largest, usage(groups), Unknown, Plan::window(window)), groups)
+    ahead(groups, slots, usage(groups), window)
 }
 
 /// The same without the map.
 fn without_map(groups: &Groups, slots: u32, window: usize) -> u64 {
-    let largest = groups.iter().map(<[u64]>::len).max().unwrap();
-    let inputs = vec![Input::UNBOUNDED; groups.inputs()];
-    loads(&mut cache(slots, largest, inputs, Unknown, Plan::window(window)), groups)
+    ahead(groups, slots, vec![Input::UNBOUNDED; groups.inputs()], window)
 }
 
 #[test]

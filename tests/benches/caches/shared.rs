@@ -17,6 +17,8 @@ use crate::hits::{ASKED, BATCH, Random, lines, long_turns, scatter, table};
 
 /// Kinds of hits of the cache that processes share.
 const KINDS: [&str; 3] = ["hit", "pin", "batch of 27"];
+/// And of the cache of threads.
+const IN_LINE: [&str; 2] = ["hit", "batch of 27"];
 
 /// Hit after hit of the asked ids, around and around.
 trait Hits: Sync {
@@ -191,51 +193,64 @@ fn in_line<A: Iterator<Item = u64>>(
     core: Option<&usize>,
     form: &str,
     asked: &[u64],
-    all: impl Fn() -> A,
+    all: A,
+    peers: [(&str, &dyn Hits); 2],
 ) {
-    let kinds = ["hit", "batch of 27"].map(|what| format!("{what} of threads {form}"));
-    if !kinds.iter().any(|kind| report.wants(kind)) {
-        return;
-    }
     let cache: Box<dyn Locked> = match form {
         "dense" => Box::new(made(Dense::new(table(0_u32, SLOTS as usize)))),
         _ => Box::new(made(Sparse::new(lines(SLOTS), 1))),
     };
-    all().for_each(|data| cache.fill(data));
-    let (quick, moka) = filled(all());
-    let peers: [(&str, &dyn Hits); 2] = [("quick_cache 0.7 sync", &quick), ("moka 0.12 sync", &moka)];
+    all.for_each(|data| cache.fill(data));
     let sides: [&dyn Hits; 2] = [&OneByOne(&*cache), &ManyAtOnce(&*cache)];
-    for (kind, ours) in kinds.iter().zip(sides) {
-        beside(report, core, kind, ours, peers, asked);
+    for (kind, ours) in IN_LINE.iter().zip(sides) {
+        beside(report, core, &format!("{kind} of threads {form}"), ours, peers, asked);
     }
 }
 
 fn uniform_ids(report: &mut Report, core: Option<&usize>, form: &str, id: fn(u64) -> u64) {
+    let wants = |kinds: &[&str], whose: &str| kinds.iter().any(|what| report.wants(&format!("{what} {whose} {form}")));
+    let (of_threads, shared) = (wants(&IN_LINE, "of threads"), wants(&KINDS, "shared"));
+    if !of_threads && !shared {
+        return;
+    }
     let mut random = Random(1);
     let asked: Vec<u64> = (0..ASKED).map(|_| id(random.next() % u64::from(SLOTS))).collect();
     let all = || (0..u64::from(SLOTS)).map(id);
-    in_line(report, core, form, &asked, all);
-    if !KINDS.iter().any(|what| report.wants(&format!("{what} shared {form}"))) {
-        return;
+    let (quick, moka) = filled(all());
+    let peers: [(&str, &dyn Hits); 2] = [("quick_cache 0.7 sync", &quick), ("moka 0.12 sync", &moka)];
+    if of_threads {
+        in_line(report, core, form, &asked, all(), peers);
     }
+    if shared {
+        in_segment(report, core, form, &asked, all(), peers);
+    }
+}
+
+/// The cache that processes share.
+fn in_segment<A: Iterator<Item = u64>>(
+    report: &mut Report,
+    core: Option<&usize>,
+    form: &str,
+    asked: &[u64],
+    all: A,
+    peers: [(&str, &dyn Hits); 2],
+) {
     let count = Sharing::new(8, 31).and_then(|sharing| Some((sharing, words_for(SLOTS as usize, sharing)?)));
     let Some((sharing, count)) = count else { return };
     let cache = Mapped::create(SLOTS as usize, sharing).unwrap_or_else(|error| panic!("{error}"));
     let ours = cache.client();
-    for data in all() {
+    for data in all {
         let _ = (ours.alloc(data), ours.remember(data), ours.free(data));
     }
     assert_eq!(ours.cache().empty(), 0);
-    let (quick, moka) = filled(all());
     let bytes = count as f64 * 8.0 / f64::from(SLOTS);
     let case = format!("bytes a slot, shared {form}, goal");
     report.row(Row::new(&case, bytes, 45.0, "the goal", "B", Direction::LowerIsBetter)).bar(1.0);
 
     let (by_id, by_pin, in_batches) = (ById(ours), ByPin(ours), InBatches(ours));
-    let sides: [(&str, &dyn Hits); 3] = [("hit", &by_id), ("pin", &by_pin), ("batch of 27", &in_batches)];
-    let peers: [(&str, &dyn Hits); 2] = [("quick_cache 0.7 sync", &quick), ("moka 0.12 sync", &moka)];
-    for (what, ours) in sides {
-        let figure = beside(report, core, &format!("{what} shared {form}"), ours, peers, &asked);
+    let sides: [&dyn Hits; 3] = [&by_id, &by_pin, &in_batches];
+    for (what, ours) in KINDS.iter().zip(sides) {
+        let figure = beside(report, core, &format!("{what} shared {form}"), ours, peers, asked);
         let case = format!("{what} shared {form}, one thread, goal");
         report.row(Row::new(&case, figure, 55.0, "the goal", "ns", Direction::LowerIsBetter)).bar(1.0);
     }
