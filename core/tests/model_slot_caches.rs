@@ -9,8 +9,8 @@ use orders::{Held, Order};
 use proptest::prelude::*;
 use umbra_core::cache::policy::{Clock, Fifo, Lru, NextUse, Policy, S3Fifo, Sieve};
 use umbra_core::cache::{
-    AllocError, Dense, FillError, ForgetError, Forgetful, Found, FreeError, Glance, Grant, Index, Line, Slot, Sparse,
-    State,
+    AllocError, Dense, FillError, ForgetError, Forgetful, Found, FreeError, GetError, Glance, Grant, Index, Line, Slot,
+    Sparse, State,
 };
 
 const IDS: u64 = 40;
@@ -26,6 +26,8 @@ enum Step {
     Forget(u64),
     ForgetLater(u64),
     Abandon(u64),
+    /// And whether the load succeeds if there is one.
+    Get(u64, bool),
     Interrupt,
 }
 
@@ -38,6 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
         30 => data().prop_map(Step::Forget),
         10 => data().prop_map(Step::ForgetLater),
         20 => data().prop_map(Step::Abandon),
+        200 => (data(), prop::bool::weighted(0.8)).prop_map(|(data, loads)| Step::Get(data, loads)),
         1 => Just(Step::Interrupt),
     ]
 }
@@ -151,6 +154,25 @@ impl<O: Order> Model<O> {
         Ok(true)
     }
 
+    /// One call after the other; what was given to be filled.
+    fn get(&mut self, data: u64, loads: bool, slots: u32) -> (Option<u32>, Result<u32, GetError<u64>>) {
+        let Grant { slot, found, .. } = match self.alloc(data, slots) {
+            Ok(grant) => grant,
+            Err(error) => return (None, Err(GetError::Alloc(error))),
+        };
+        let told = (found == Found::Empty).then_some(slot);
+        if told.is_some() {
+            self.fill(data, !loads).unwrap();
+        }
+        self.free(data, None).unwrap();
+        let got = match found {
+            Found::Assigned => Err(GetError::Filling { data }),
+            Found::Empty if !loads => Err(GetError::Fill(data)),
+            _ => Ok(slot),
+        };
+        (told, got)
+    }
+
     fn state(&self, data: u64) -> Option<State> {
         self.entries.get(&data).map(|entry| match entry {
             Entry { count: 0, .. } => State::Idle,
@@ -229,6 +251,16 @@ fn follows<I: Index + std::fmt::Debug + Clone, P: Policy + std::fmt::Debug + Clo
                 prop_assert_eq!(got, model.fill(id(data), true));
                 got.is_err()
             }
+            Step::Get(data, loads) => {
+                model.order.now(now);
+                let mut told = None;
+                let got = cache.get_or_fill(id(data), |slot| {
+                    told = Some(slot);
+                    if loads { Ok(()) } else { Err(id(data)) }
+                });
+                prop_assert_eq!((told, got), model.get(id(data), loads, slots), "{} {:?}", now, step);
+                false
+            }
             Step::Interrupt => {
                 cache.interrupt();
                 model.interrupted = true;
@@ -300,7 +332,9 @@ fn zipf(count: u64) -> impl Iterator<Item = Step> {
         let draw = ((seed >> 32) * ends[ends.len() - 1]) >> 32;
         let data = ends.partition_point(|&end| end <= draw) as u64;
         let ahead = ((seed >> 20) & 7 != 0).then_some((seed >> 24) & 31);
-        [Step::Alloc(data), Step::Remember(data), Step::Free(data, ahead)]
+        // Both ways to look something up lead to the same victims.
+        let one = [Step::Get(data, true), Step::Get(data, true), Step::Get(data, true)];
+        if seed & 1 << 40 == 0 { one } else { [Step::Alloc(data), Step::Remember(data), Step::Free(data, ahead)] }
     })
 }
 

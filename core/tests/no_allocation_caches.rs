@@ -51,6 +51,7 @@ fn everything<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy>(cache: &mut
         if cache.alloc_all(&batch, &mut grants).is_ok() {
             cache.free_all(&batch).unwrap();
         }
+        let _ = cache.get_or_fill(data % 900, |_| if data % 5 == 0 { Err(()) } else { Ok(()) });
     }
     assert!(cache.statistics().evictions > 100);
     cache.interrupt();

@@ -3,7 +3,7 @@
 
 use umbra_core::cache::policy::{Clock, Fifo, Lru};
 use umbra_core::cache::{
-    AllocError, BuildError, Cache, Dense, FillError, ForgetError, Forgetful, Found, FreeError, Grant, Index,
+    AllocError, BuildError, Cache, Dense, FillError, ForgetError, Forgetful, Found, FreeError, GetError, Grant, Index,
     Interrupted, Line, Pin, ResetError, Slot, Sparse, Stack, State,
 };
 
@@ -476,4 +476,34 @@ fn grants_are_only_hints<I: Index>(index: impl Fn() -> I, id: fn(u64) -> u64) {
 fn a_batch_is_given_back_by_any_grants() {
     grants_are_only_hints(index, |data| data);
     grants_are_only_hints(|| Sparse::new(vec![Line::EMPTY; Line::for_ids(12)], 9), |data| data << 31 | data);
+}
+
+#[test]
+fn content_that_is_missing_is_loaded_once_and_never_if_the_load_fails_or_panics() {
+    let mut cache = cache(1);
+    let loaded = |_| Ok::<(), &str>(());
+    assert_eq!(cache.get_or_fill(7, |_| Err("no file")), Err(GetError::Fill("no file")));
+    assert_eq!((cache.state(7), cache.len()), (Ok(None), Ok(0)));
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        cache.get_or_fill(7, |_| -> Result<(), &str> { std::panic::resume_unwind(Box::new(())) })
+    }));
+    assert!(panicked.is_err());
+    assert_eq!((cache.state(7), cache.len()), (Ok(None), Ok(0)), "its slot is free again");
+    assert_eq!(cache.get_or_fill(7, loaded), Ok(0));
+    assert_eq!(cache.get_or_fill(7, |_| Err("a second load")), Ok(0));
+    assert_eq!(cache.get_or_fill(8, loaded), Ok(0));
+    assert_eq!((cache.state(7), cache.state(8)), (Ok(None), Ok(Some(State::Idle))));
+    // Somebody has the only slot.
+    assert_eq!(cache.alloc(9), grant(0, Empty, 1));
+    assert_eq!(cache.get_or_fill(8, loaded), Err(GetError::Alloc(AllocError::Full { slots: 1 })));
+    assert_eq!(cache.get_or_fill(9, loaded), Err(GetError::Filling { data: 9 }));
+    assert_eq!(cache.references(9), Ok(1));
+    // He gives up: who comes next loads, and he keeps his reference.
+    assert_eq!(cache.abandon(9), Ok(()));
+    assert_eq!(cache.get_or_fill(9, |_| Err("again")), Err(GetError::Fill("again")));
+    assert_eq!((cache.state(9), cache.references(9)), (Ok(Some(State::Abandoned)), Ok(1)));
+    assert_eq!(cache.get_or_fill(9, loaded), Ok(0));
+    assert_eq!((cache.state(9), cache.references(9)), (Ok(Some(State::InUse)), Ok(1)));
+    cache.interrupt();
+    assert_eq!(cache.get_or_fill(9, loaded), Err(GetError::Alloc(AllocError::Interrupted)));
 }

@@ -76,13 +76,17 @@ impl Cut {
     /// The word with one more reference, if there may be one, and how many there are then.
     #[inline]
     pub(super) fn joined<P: Policy>(self, word: u32) -> Option<(u32, u32)> {
-        let used = match P::USES {
-            Some(1) => word | USED,
-            uses => word + u32::from(word & USES < uses.unwrap_or(0)),
-        };
         // Far too many if none are counted here.
         let before = (word & self.counts).wrapping_sub(ONE);
-        (before < self.most).then(|| (used + ONE, before / ONE + 1))
+        (before < self.most).then(|| (once_more::<P>(word) + ONE, before / ONE + 1))
+    }
+
+    /// The word after one more reference that was given back, if there may be one, and whether it was the only one.
+    #[inline]
+    pub(super) fn used<P: Policy>(self, word: u32) -> Option<(u32, bool)> {
+        // As above.
+        let before = (word & self.counts).wrapping_sub(ONE);
+        (before < self.most).then(|| (once_more::<P>(word), before < ONE))
     }
 
     /// The word with one reference less, if there is one, and whether that was the last.
@@ -115,6 +119,15 @@ impl Cut {
         record.count += self.counted(word).unwrap_or(0);
         bring_back_uses::<P>(word, record);
         index.put(place, self.word(self.slot(word)));
+    }
+}
+
+/// The word with one more use, as far as the policy counts.
+#[inline]
+fn once_more<P: Policy>(word: u32) -> u32 {
+    match P::USES {
+        Some(1) => word | USED,
+        uses => word + u32::from(word & USES < uses.unwrap_or(0)),
     }
 }
 

@@ -36,6 +36,7 @@ mod batch;
 mod contract;
 mod counted;
 pub(crate) mod error;
+mod fill;
 mod forget;
 mod grant;
 mod index;
@@ -48,6 +49,7 @@ pub mod waiting;
 
 pub use contract::{Cache, Forgetful, Forgetting, Plain, Remembering, Remembers, SlotCache, Stack};
 pub use error::{AllocError, BuildError, FillError, ForgetError, FreeError, Interrupted, Partial, ResetError};
+pub use fill::GetError;
 pub use grant::{Found, Grant, Pin, State, Statistics};
 pub use index::{Dense, Glance, Index, Line, OutOfRange, Sparse};
 pub use slot::Slot;

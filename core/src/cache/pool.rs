@@ -99,6 +99,16 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
         self.statistics.hits += 1;
     }
 
+    /// Content in the order, whose references its record does not count, was used by one who holds none; `alone` if nobody
+    /// does.
+    #[inline]
+    pub(crate) fn note_use(&mut self, slot: u32, alone: bool) {
+        self.statistics.hits += 1;
+        if alone {
+            self.policy.idle_again(self.slots.as_mut(), slot);
+        }
+    }
+
     /// Content in the order has lost a reference, which its record did not count; `last` if it is idle now.
     #[inline]
     pub(crate) fn note_free(&mut self, slot: u32, last: bool) {

@@ -4,7 +4,7 @@
 //! there is room for what changes with each hit, so that a hit need not touch the record.
 //!
 //! *Cost*: `Dense` reads one word, and takes 4 bytes an id. `Sparse` reads one line, seldom two, and takes 21 bytes a
-//! number.
+//! number, or 32 if there are few.
 
 use core::fmt;
 
