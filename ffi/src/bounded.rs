@@ -73,8 +73,8 @@ impl From<BoundaryError> for Failure {
             BoundaryError::Transport(Transport::NoRank { .. }) => Code::Status(Status::RankOutOfRange),
             BoundaryError::Transport(Transport::WasBuilt { .. }) => Code::InUse,
             BoundaryError::Transport(Transport::SlotTooSmall { .. }) => Code::TooLarge,
-            BoundaryError::Transport(_) | BoundaryError::Lost(_) => Code::System,
-            BoundaryError::Spent => Code::Destroyed,
+            BoundaryError::Transport(_) => Code::System,
+            BoundaryError::Spent | BoundaryError::Lost(_) => Code::Destroyed,
             BoundaryError::Exchange(_)
             | BoundaryError::Vote(_)
             | BoundaryError::StillOpen(_)

@@ -215,6 +215,8 @@ pub fn be<E: End>() {
             panic!("{error:?}")
         };
         assert!(is_missing::<E>(late, rank), "{error}");
+        // Which process has ended is known long before the deadline; a queue pair may take longer to break.
+        assert!(what != "exchange" || E::BREAKS || matches!(error, BoundaryError::Lost(_)), "{error:?}");
         println!("{TOLD}{what}: {error}");
     };
     fails("exchange", &mut |boundary| boundary.exchange(&mut store.stage(0)));

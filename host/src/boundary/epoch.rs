@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use umbra_core::boundary::{Config, Peer, Vote, VoteError, agree};
-use umbra_core::time::Lapse;
+use umbra_core::time::{Lapse, Time};
 
 use super::balance::is_refined;
 use super::build::{self, channels};
@@ -48,6 +48,7 @@ impl<T: Transport> Boundary<T> {
             settings,
             halves: [Half::Set; 2],
             started: Instant::now(),
+            ask_at: Time::ZERO,
             sending: Duration::ZERO,
             stage: 0,
             round: 0,

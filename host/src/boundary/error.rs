@@ -114,7 +114,7 @@ pub enum BoundaryError {
     /// The exchange is not over although its deadline is.
     #[error("{0}")]
     Late(Late),
-    /// A rank cannot be reached any more, and has not sent all of the open exchange; the first that is missing from it.
+    /// A rank has ended or cannot be reached any more, and has not sent all of the open exchange; the first that is missing from it.
     #[error("{}{} of its channels are missing{}", .0.hindered.as_ref().map_or_else(String::new, |why| format!("{why}; ")),
         .0.count, .0.missing.first().map_or_else(String::new, |first| format!(", the first is {first}")))]
     Lost(Late),

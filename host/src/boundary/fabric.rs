@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use umbra_core::atomic::{AtomicU64, Ordering, fence};
 use umbra_core::boundary::{Entry, Message, Peer, Place, Vote};
+use umbra_core::crew::Identity;
 use umbra_core::fetch::{fetch_to_read_later, fetch_to_write};
 use umbra_core::time::Time;
 
@@ -27,6 +28,8 @@ use super::held::Held;
 use super::transport::{Transport, TransportError};
 use super::way::{LONG, Way};
 use crate::sys::clock::now;
+use crate::sys::host;
+use crate::sys::process::{ProcessId, lives};
 use crate::sys::segment::{Segment, SegmentError};
 use spare::Spare;
 
@@ -34,8 +37,10 @@ use spare::Spare;
 /// short one that would be lines of the next, which its sender would have to take back.
 const AHEAD: usize = 4096;
 const CACHE_LINE: usize = 64;
-/// Where in the first line of its votes it says which process has built on the end of a rank; 0: none.
+/// Where in the first line of its votes it says which process has built on the end of a rank, 0: none; and in which space of process
+/// numbers.
 const BUILT_BY: usize = 32;
+const BUILT_IN: usize = 40;
 /// Where a head says how many bytes of payload the message has.
 const PAYLOAD: usize = 24;
 
@@ -47,6 +52,8 @@ pub struct Fabric {
     rank: u32,
     /// Whether it is the one that the rank has built on.
     is_built: bool,
+    /// The space of process numbers that this end was made in.
+    numbers: u64,
     /// Stamps that were taken, of each rank and slot.
     taken: Vec<u64>,
     /// Those of the messages that were looked at last: only these can be taken. What was written there since is another.
@@ -72,7 +79,7 @@ impl Fabric {
 
     /// The end of a rank. A rank is built on one end of a fabric, and on no other after it, whatever became of its process: plans
     /// and votes of the old one stay in the memory, so building on another one is [refused](TransportError::WasBuilt). To begin
-    /// again, make another segment.
+    /// again, make another segment. Peers that wait for a rank whose process has ended are told so.
     ///
     /// # Errors
     /// [`TransportError`] if the segment is smaller than the extent says, or the rank is none of it.
@@ -83,8 +90,20 @@ impl Fabric {
         let (areas, capacity) = (extent.areas(), extent.capacity());
         let (ways, comes) = ((0..extent.ranks).map(|_| Way::new()).collect(), vec![0; extent.ranks as usize]);
         let spare = Spare::new(extent.ranks as usize * STAMPS as usize);
-        let fabric =
-            Fabric { is_built: false, taken, seen, ways, comes, spare, segment, extent, rank, areas, capacity };
+        let fabric = Fabric {
+            is_built: false,
+            numbers: host::namespace(),
+            taken,
+            seen,
+            ways,
+            comes,
+            spare,
+            segment,
+            extent,
+            rank,
+            areas,
+            capacity,
+        };
         fabric.check(rank)?;
         Ok(fabric)
     }
@@ -179,13 +198,22 @@ impl Fabric {
     /// Makes this the end that the rank is built on, once and for all.
     fn build(&mut self) -> Result<(), TransportError> {
         if !self.is_built {
-            let built_by = self.segment.word(self.rank as usize * 2 * LINE + BUILT_BY)?;
+            let mine = Identity::from(ProcessId::current().map_err(TransportError::Process)?).to_bits();
             // ORDERING: only who is first; what the ends write is published by votes.
-            let built = built_by.compare_exchange(0, std::process::id().into(), Ordering::Relaxed, Ordering::Relaxed);
-            built.map_err(|pid| TransportError::WasBuilt { rank: self.rank, pid: pid as u32 })?;
+            let built =
+                self.built(self.rank, BUILT_BY)?.compare_exchange(0, mine, Ordering::Relaxed, Ordering::Relaxed);
+            let was_built = |by| TransportError::WasBuilt { rank: self.rank, pid: Identity::from_bits(by).pid() };
+            built.map_err(was_built)?;
+            self.built(self.rank, BUILT_IN)?.store(self.numbers, Ordering::Relaxed);
             self.is_built = true;
         }
         Ok(())
+    }
+
+    /// Who has built on the end of a rank, or where.
+    fn built(&self, rank: u32, what: usize) -> Result<&AtomicU64, TransportError> {
+        self.check(rank)?;
+        Ok(self.segment.word(rank as usize * 2 * LINE + what)?)
     }
 
     fn vote_words(&self, rank: u32, round: u32) -> Result<&[AtomicU64], TransportError> {
@@ -265,6 +293,19 @@ impl Transport for Fabric {
         // ORDERING: release; whoever sees the stamp sees head and payload.
         self.stamp(self.rank, message.rank, message.slot)?.store(stamp, Ordering::Release);
         Ok(())
+    }
+
+    fn ended(&self, from: u32, sequence: u32) -> Option<TransportError> {
+        let [by, numbers] = [BUILT_BY, BUILT_IN].map(|what| self.built(from, what));
+        let (by, numbers) = (by.ok()?.load(Ordering::Relaxed), numbers.ok()?.load(Ordering::Relaxed));
+        let process = Identity::from_bits(by);
+        // Of processes whose numbers are others there, nothing is known.
+        if by == 0 || numbers != self.numbers || lives(process) {
+            return None;
+        }
+        // Asked after its end: what it has sent before that is seen. Whatever the epoch is: nobody sends while it changes.
+        let stamp = self.stamp(from, self.rank, sequence).ok()?.load(Ordering::Acquire);
+        (stamp as u32 != sequence).then(|| TransportError::Ended { rank: from, pid: process.pid() })
     }
 
     fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError> {

@@ -4,7 +4,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use umbra_core::boundary::{Arrival, Channel, Counts, Entry, Exchange, ExchangeError, Key, Peer, State};
-use umbra_core::time::Time;
+use umbra_core::time::{Lapse, Time};
 
 use super::error::{BoundaryError, Late};
 use super::fields::{Field, Fields};
@@ -20,6 +20,8 @@ pub(super) type Machine = Exchange<Vec<Peer>, Vec<Entry>, Vec<Channel<()>>, Vec<
 
 /// Looks in vain between two at the clock, at most 100 us each.
 const CLOCK: u64 = 64;
+/// How long somebody waits before he asks whether those have ended whom he waits for, and before he asks again.
+const ASK: Lapse = Lapse::from_millis(100);
 
 /// The exchange of ghost cells of one rank; see the [module](super).
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub struct Boundary<T> {
     pub(super) between: Vec<f64>,
     pub(super) levels: Levels,
     pub(super) started: Instant,
+    /// When it is asked whether somebody has ended.
+    pub(super) ask_at: Time,
     pub(super) sending: Duration,
     pub(super) stage: u8,
     pub(super) round: u32,
@@ -60,7 +64,9 @@ impl<T: Transport> Boundary<T> {
     fn begin(&mut self) -> Result<(), BoundaryError> {
         self.usable()?;
         if self.halves == [Half::Set; 2] {
-            self.machine.begin(self.stage, self.now())?;
+            let now = self.now();
+            self.machine.begin(self.stage, now)?;
+            self.ask_at = now + ASK;
             self.halves = [Half::Fresh; 2];
             self.sent.fill(false);
         }
@@ -180,8 +186,8 @@ impl<T: Transport> Boundary<T> {
     /// the answer is `Ready`; until then nothing has changed but states.
     ///
     /// # Errors
-    /// [`BoundaryError::Late`] names what is missing after the deadline, [`BoundaryError::Lost`] at once what is missing from a rank
-    /// that the transport cannot reach any more.
+    /// [`BoundaryError::Late`] names what is missing after the deadline, [`BoundaryError::Lost`] soon what is missing from a rank that
+    /// has ended, or that the transport cannot reach any more.
     pub fn receive(&mut self, view: &mut impl Fields, scope: Scope) -> Result<Poll<()>, BoundaryError> {
         if self.look(view, scope)? {
             return Ok(Poll::Ready(()));
@@ -211,9 +217,19 @@ impl<T: Transport> Boundary<T> {
         Ok(true)
     }
 
-    /// Fails after the deadline of the open exchange, and says what is missing.
-    fn in_time(&self) -> Result<(), BoundaryError> {
-        if self.now() <= self.machine.due() {
+    /// Fails after the deadline of the open exchange, or once a rank has ended that has not sent all, and says what is missing.
+    fn in_time(&mut self) -> Result<(), BoundaryError> {
+        let now = self.now();
+        if now >= self.ask_at {
+            self.ask_at = now + ASK;
+            let (sequence, peers) = (self.machine.sequence(), self.machine.peers());
+            let missing = (0..peers.len()).filter(|&peer| !self.machine.is_received(peer));
+            let ended = missing.map(|peer| peers[peer].rank()).find_map(|from| self.transport.ended(from, sequence));
+            if let Some(why) = ended {
+                return Err(self.named(why.into()));
+            }
+        }
+        if now <= self.machine.due() {
             return Ok(());
         }
         Err(BoundaryError::Late(Late { hindered: self.transport.hindered(), ..self.late() }))

@@ -61,6 +61,14 @@ pub enum TransportError {
         /// How the first work ended that did not end well.
         status: crate::verbs::WorkStatus,
     },
+    /// The process of a rank has ended before the rank had sent all.
+    #[error("process {pid} of rank {rank} has ended: see why")]
+    Ended {
+        /// The rank.
+        rank: u32,
+        /// The process.
+        pid: u32,
+    },
     /// The device refuses work for a rank.
     #[error("the device refuses work for rank {rank}, code {code}: see whether it is still there")]
     Refused {
@@ -143,6 +151,7 @@ impl TransportError {
     pub(super) const fn unreached(&self) -> Option<u32> {
         match self {
             TransportError::Broken { rank, .. }
+            | TransportError::Ended { rank, .. }
             | TransportError::Refused { rank, .. }
             | TransportError::Silent { rank } => Some(*rank),
             _ => None,
@@ -207,6 +216,11 @@ pub trait Transport {
     /// the deadline.
     fn is_here(&self, _from: u32, _sequence: u32) -> bool {
         false
+    }
+
+    /// That a rank has ended, and has not sent its message of this exchange; asked now and then by who waits for that.
+    fn ended(&self, _from: u32, _sequence: u32) -> Option<TransportError> {
+        None
     }
 
     /// What else than the peers may keep the open exchange from being over, after its deadline.

@@ -295,6 +295,10 @@ impl Transport for Attended {
         seen.is_ok_and(|seen| seen.load(Ordering::Relaxed) == board::stamp(self.epoch, sequence))
     }
 
+    fn ended(&self, from: u32, sequence: u32) -> Option<TransportError> {
+        self.fabric.ended(from, sequence)
+    }
+
     fn hindered(&self) -> Option<TransportError> {
         // Whether messages wait here says nothing: a peer that the same agent has left alone could send none.
         let (board, rank) = (self.board(), self.fabric.rank());

@@ -28,8 +28,7 @@ use crate::cli::{Done, Failure, Out, print_json};
 /// How often a rank tells how far it is.
 const TELL: Duration = Duration::from_millis(50);
 
-/// How long the others may take to say what they miss of a rank that has ended early, before they are ended too. Over a broken queue
-/// pair they know soon; over shared memory at their deadline, which is waited for if it is not longer.
+/// How long the others may take to say what they miss of a rank that has ended early, before they are ended too: they know soon.
 const TOLD: Duration = Duration::from_secs(5);
 
 /// A line of a rank.
@@ -171,11 +170,7 @@ pub(super) fn run(
             Some(Ok(Line::Cycles(cycles))) => tell(Progress { rank, cycles }),
             Some(Ok(Line::Done(outcome))) => outcomes[rank as usize] = Some(*outcome),
             None if outcomes[rank as usize].is_some() => {}
-            None => {
-                let tell = matches!(way, Way::Verbs(_)) || options.deadline <= TOLD;
-                let missed = tell.then(|| missed(&hear)).flatten();
-                return Err(with(failure(&mut ranks, rank, None), missed));
-            }
+            None => return Err(with(failure(&mut ranks, rank, None), missed(&hear))),
             line => return Err(failure(&mut ranks, rank, line)),
         }
     }
@@ -185,8 +180,7 @@ pub(super) fn run(
 
 /// What the first of the other ranks says that misses something of one that has ended.
 fn missed(hear: &mpsc::Receiver<Said>) -> Option<String> {
-    // A rank says it soon after its deadline.
-    let until = Instant::now() + TOLD + TELL;
+    let until = Instant::now() + TOLD;
     loop {
         match hear.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok((_, Some(Ok(Line::Failed(why))))) => return Some(why),
