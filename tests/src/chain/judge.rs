@@ -54,6 +54,8 @@ impl Tree {
         let members: Vec<Node> = [planned.root].into_iter().chain(others).collect();
         let shape = |at: usize| match planned.call.plan {
             Plan::Shape(shape) => shape.parent(at as u32).unwrap_or(0) as usize,
+            // The first of the list stands at the top of the shape, below the maker.
+            Plan::Led(shape) => shape.parent(at as u32 - 1).map_or(0, |parent| parent as usize + 1),
             _ => 0,
         };
         let stated = |at: usize| planned.parents.as_ref().map(|parents| parents[at] as usize);

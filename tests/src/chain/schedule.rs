@@ -5,9 +5,10 @@
 
 use umbra::call::Capacities;
 use umbra::sim::Random;
-use umbra_core::chain::{Call, Caps, Config, Data, Life, Mode, Node, StartError, Tag};
+use umbra_core::chain::{Call, Caps, Config, Data, Life, Mode, Node, Plan, StartError, Tag};
 use umbra_core::time::{Lapse, Time};
-use umbra_core::tree::Shape;
+use umbra_core::tree::domains::{self, Place};
+use umbra_core::tree::{Shape, explicit};
 
 use super::judge::Tree;
 use super::script::ELSEWHERE;
@@ -45,6 +46,12 @@ pub struct Tally {
     pub messages: u64,
     /// Answers that came too late, or twice.
     pub stale: u64,
+    /// Calls over a tree that is [led](Plan::Led).
+    pub led: u64,
+    /// Calls over a tree that follows the machines, or hosts.
+    pub domains: u64,
+    /// Schedules in which there are places enough for every call, and no classes.
+    pub roomy: u64,
 }
 
 impl core::ops::AddAssign for Tally {
@@ -56,6 +63,9 @@ impl core::ops::AddAssign for Tally {
         self.busy += other.busy;
         self.messages += other.messages;
         self.stale += other.stale;
+        self.led += other.led;
+        self.domains += other.domains;
+        self.roomy += other.roomy;
     }
 }
 
@@ -76,7 +86,7 @@ const LEVELS: u8 = 7;
 
 /// A random tree over so many positions, as parents.
 fn random_parents(len: u32, random: &mut Random) -> Vec<u32> {
-    let (mut parents, mut levels) = (vec![umbra_core::tree::explicit::ROOT], vec![0]);
+    let (mut parents, mut levels) = (vec![explicit::ROOT], vec![0]);
     for at in 1..len {
         let mut parent = random.below(u64::from(at)) as u32;
         while levels[parent as usize] >= LEVELS {
@@ -98,7 +108,27 @@ fn households(world: &mut World, members: u32, random: &mut Random) {
     }
 }
 
-fn planned(world: &World, members: u32, random: &mut Random) -> Planned {
+/// The tree over these members that follows the machines at which they live, or hosts of so many members.
+fn parents_by_domain(world: &World, list: &[Node], over: Shape, random: &mut Random) -> Vec<u32> {
+    let (by_home, each) = (random.below(2) == 0, 1 + random.below(16) as u32);
+    let place = |at: u32| {
+        let member = list[at as usize];
+        let home = world.home(member);
+        Place { domain: if by_home { home.0 } else { member.0 / each }, leads: home == member }
+    };
+    let most = list.iter().map(|member| member.0).max().unwrap_or(0);
+    let (mut parents, mut leaders) = (vec![0; list.len()], vec![0; most as usize + 1]);
+    domains::parents(place, over, &mut parents, &mut leaders).expect("every member has a domain");
+    parents
+}
+
+/// Which seeds take trees that are led or follow the machines, and may do without classes. Seeds that were found for what
+/// happens in them keep it.
+const fn is_wide(seed: u64) -> bool {
+    seed.is_multiple_of(4)
+}
+
+fn planned(world: &World, members: u32, wide: Option<&mut Tally>, random: &mut Random) -> Planned {
     let mut all: Vec<Node> = (0..members).map(Node).collect();
     random.shuffle(&mut all);
     let root = world.home(all[random.below(u64::from(members)) as usize]);
@@ -115,14 +145,26 @@ fn planned(world: &World, members: u32, random: &mut Random) -> Planned {
     let call = Call {
         callback: if bare { Tag::NONE } else { SUM },
         caps: if bare { Caps::default() } else { Caps { header: 0, data: 8 } },
-        plan: umbra_core::chain::Plan::Shape(shape),
+        plan: Plan::Shape(shape),
         mode,
         budget: Lapse::from_secs(2),
         at_root: random.below(8) != 0,
         ..Call::new(SUM, &[])
     };
-    let parents = (random.below(5) == 0).then(|| random_parents(len, random));
-    Planned { root, members: all, call, parents }
+    let mut planned = Planned { root, members: all, call, parents: None };
+    let Some(tally) = wide.filter(|_| random.below(3) != 0) else {
+        planned.parents = (random.below(5) == 0).then(|| random_parents(len, random));
+        return planned;
+    };
+    if random.below(2) == 0 {
+        tally.led += 1;
+        planned.call.plan = Plan::Led(shape);
+    } else {
+        tally.domains += 1;
+        let list = Tree::of(&planned).members;
+        planned.parents = Some(parents_by_domain(world, &list, shape, random));
+    }
+    planned
 }
 
 fn script(world: &mut World, members: u32, trouble: Trouble, random: &mut Random) {
@@ -196,15 +238,11 @@ pub fn run(seed: u64, trouble: Trouble) -> Result<Tally, String> {
     let members = 1 + random.below(most) as u32;
     let lossy = !matches!(trouble, Trouble::Calm | Trouble::Faults | Trouble::Steps);
     let calls = [1, 2, 6][random.below(3) as usize];
-    let classes = 8;
-    let capacities = Capacities {
-        calls: if random.below(2) == 0 { classes } else { 64 },
-        call_bytes: 4096,
-        remembered: 256,
-        ..Capacities::new(members)
-    };
+    let wide = is_wide(seed);
+    let (classes, places) = if random.below(2) == 0 { (8, 8) } else { (if wide { 0 } else { 8 }, 64) };
+    let capacities = Capacities { calls: places, call_bytes: 4096, remembered: 256, ..Capacities::new(members) };
     let config = Config {
-        classes: classes as u8,
+        classes,
         open_max: 8,
         ask: if lossy { Lapse::from_millis(2) } else { Lapse(u64::MAX) },
         silence: if lossy { Lapse::from_millis(500) } else { Lapse(u64::MAX) },
@@ -213,12 +251,14 @@ pub fn run(seed: u64, trouble: Trouble) -> Result<Tally, String> {
     let mut world = World::with(seed, capacities, config);
     world.network = network(trouble, &mut random);
     script(&mut world, members, trouble, &mut random);
-    if random.below(2) == 0 {
+    // One machine for many has no places for all calls of all of them.
+    if random.below(2) == 0 && classes > 0 {
         households(&mut world, members, &mut random);
     }
+    let mut drawn = Tally { roomy: u64::from(classes == 0), ..Tally::default() };
     for _ in 0..calls {
         let after = Lapse::from_micros(random.below(500));
-        let mut planned = planned(&world, members, &mut random);
+        let mut planned = planned(&world, members, wide.then_some(&mut drawn), &mut random);
         if trouble == Trouble::Steps {
             rarely(&mut planned, &mut random);
         }
@@ -240,7 +280,13 @@ pub fn run(seed: u64, trouble: Trouble) -> Result<Tally, String> {
     world.run(Lapse::from_secs(120));
     let context = || format!("seed {seed}, {trouble:?}, {members} members, {:?}", world.network);
     world.check().map_err(|wrong| format!("{wrong}; {}", context()))?;
-    judge(&world, trouble).map_err(|wrong| format!("{wrong}; {}", context()))
+    let mut tally = judge(&world, trouble).map_err(|wrong| format!("{wrong}; {}", context()))?;
+    // No request is refused where there is a place for every call.
+    if classes == 0 && tally.busy > 0 && world.full.is_none() {
+        return Err(format!("{} requests found no place; {}", tally.busy, context()));
+    }
+    tally += drawn;
+    Ok(tally)
 }
 
 fn judge(world: &World, trouble: Trouble) -> Result<Tally, String> {
