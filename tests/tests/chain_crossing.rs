@@ -1,7 +1,7 @@
 //! Calls that cross: bounded places, and no circle of waits.
 //!
 //! Numbers are as in the list of scenarios. `UMBRA_CHAIN_ROUNDS` is how often everybody calls everybody (default 50,
-//! and a multiple of that; the full form takes 1000).
+//! rounded up to a multiple of that; the full form takes 1000).
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::Capacities;
@@ -43,6 +43,7 @@ fn s47_calls_of_all_members_cross_and_end() {
         assert_eq!(world.began.len() as u64, 16 * 16 * ROUNDS);
         assert_eq!(world.figures().busy == 0, classes == 0, "enough places refuse nobody");
     }
+    println!("16 members, each with each: {} rounds: all sums are right", rounds.div_ceil(ROUNDS) * ROUNDS);
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn schedules(trouble: Trouble) -> Tally {
     for seed in first..first + count {
         all += schedule::run(seed, trouble).unwrap_or_else(|wrong| panic!("{wrong}"));
     }
-    println!("{trouble:?}: {all:?}");
+    println!("{trouble:?}: {all}");
     assert!(all.led > 0 && all.domains > 0 && all.roomy > 0 || !are_many(&all), "trees or places of one kind");
     all
 }

@@ -89,6 +89,7 @@ fn s56_calls_without_end_take_no_answer_of_an_earlier_round_and_no_more_memory()
             memory = resident_kib();
         }
     }
+    println!("{calls} calls: {again} answers of earlier rounds came again");
     // Generations have two bytes in a message, and two places take turns at most.
     assert!(again >= KEPT.min(calls) * (calls / (2 << 16)), "{again}");
     assert!(resident_kib() < memory + 1024, "{memory} KiB have become {}", resident_kib());

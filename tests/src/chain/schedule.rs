@@ -54,6 +54,15 @@ pub struct Tally {
     pub roomy: u64,
 }
 
+impl core::fmt::Display for Tally {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Tally { schedules, done, failed, blocked, busy, messages, stale, led, domains, roomy } = self;
+        write!(f, "{schedules} schedules: {done} calls done, {failed} failed and {blocked} refused, {led} led and ")?;
+        write!(f, "{domains} along hosts, {messages} messages, {busy} without room and {stale} late, ")?;
+        write!(f, "{roomy} schedules with room for all")
+    }
+}
+
 impl core::ops::AddAssign for Tally {
     fn add_assign(&mut self, other: Tally) {
         self.schedules += other.schedules;

@@ -41,7 +41,7 @@ pub(crate) const ALL: &[Step] = &[
     beside("loom", "lock-free structures hold under every interleaving that loom tries", loom::check),
     beside("deny", "licences, sources and bans of the dependencies are in order", dependencies::deny),
     step("tests", "unit tests, integration tests and examples pass", tests::check),
-    step("schedules", "no random schedule of the bootstrap breaks a rule", schedules::check),
+    step("schedules", "no random schedule of the bootstrap or of calls breaks a rule", schedules::check),
     step("run", "the main job agrees byte for byte on every data path", run::check),
     step("rdma", "RDMA by verbs works: on this machine's device, or in a guest with one in software", rdma::check),
     step("mpi", "boundary exchange and groups work over MPI: Open MPI and MPICH", mpi::check),
