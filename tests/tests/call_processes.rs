@@ -218,6 +218,35 @@ fn g11_a_child_that_is_killed_is_told_at_the_first_look_of_its_parent() {
 }
 
 #[test]
+fn g11_a_rank_that_is_killed_behind_an_agent_is_told_at_the_first_look_of_the_agent() {
+    let station = Station::create("call processes", Shape::new(3)).unwrap();
+    // Both in this thread, so that only what the test has them do tells anything.
+    let [mut maker, mut agent] = [0, 1].map(|node| member(&station, Node(node), 2));
+    let rank = Node(2);
+    let mut process = Guarded::from(child(&station, rank, false));
+    let members = [Node(1), rank];
+    let led = |header| Call { plan: Plan::Led(tree::Shape::FLAT), ..call(&members, header) };
+    let good = maker.start(&led(&[])).unwrap();
+    let is_over = |maker: &mut Member, agent: &mut Member| {
+        agent.turn();
+        maker.test(good).unwrap()
+    };
+    assert!(maker.serve_until(LONG, |maker| is_over(maker, &mut agent)), "the rank comes");
+    assert_eq!(maker.wait(good, Duration::ZERO).unwrap().data, 3_u64.to_le_bytes());
+    let hang = header(rank, Act::Hang);
+    let handle = maker.start(&led(&hang)).unwrap();
+    assert!(!agent.serve_until(Duration::from_millis(20), |_| maker.test(handle).unwrap()), "the rank hangs");
+    process.kill().unwrap();
+    process.wait().unwrap();
+    // From the last turn to the next look.
+    std::thread::sleep(LOOK);
+    agent.turn();
+    assert!(maker.test(handle).unwrap(), "the agent has told of the death");
+    let Err(WaitError::Failed(failure)) = maker.wait(handle, Duration::ZERO) else { panic!("the rank is dead") };
+    assert_eq!((failure.records[0].origin, failure.records[0].code), (rank, Code::PeerDead));
+}
+
+#[test]
 fn s37_a_maker_that_is_killed_leaves_no_place_taken() {
     let mut job = Job::start();
     // Every member has two places; each dead maker would keep one.
