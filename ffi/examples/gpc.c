@@ -176,14 +176,14 @@ static void trees(umbra_member member)
     uint32_t parents[MEMBERS], asked = 0, i;
     uint64_t total;
     doing = "trees";
-    for (i = 0; i < 8; i++) {
-        call.tree = i <= UMBRA_TREE_KNOMIAL ? i : 0;
+    for (i = 0; i < 9; i++) {
+        call.tree = i <= UMBRA_TREE_AUTO ? i : 0;
         call.width = 3;
-        if (i == 6) {
+        if (i == 7) {
             call.parent_of = comb;
             call.user = &asked;
         }
-        if (i == 7) {
+        if (i == 8) {
             uint32_t at;
             call.parent_of = NULL;
             for (at = 0; at < MEMBERS; at++)
@@ -326,7 +326,7 @@ static void refusals(umbra_station station, umbra_member member)
     REFUSED(UMBRA_ETOOLONG);
     call.parents = circle;
     REFUSED(UMBRA_EINVAL);
-    call.tree = 6;
+    call.tree = UMBRA_TREE_AUTO + 1;
     REFUSED(UMBRA_EINVAL);
     call.tree = UMBRA_TREE_KARY, call.width = 0;
     REFUSED(UMBRA_EINVAL);

@@ -1505,6 +1505,7 @@ int umbra_gpc_release(umbra_member member, const char *name);
 #define UMBRA_TREE_CHAIN 3
 #define UMBRA_TREE_KARY 4           /* with width children each */
 #define UMBRA_TREE_KNOMIAL 5        /* of base width */
+#define UMBRA_TREE_AUTO 6           /* chosen by how many members and bytes there are, and by where members are */
 #define UMBRA_TREE_ROOT UINT32_MAX  /* parent of position 0 in a stated tree */
 
 /* How a call is treated. */

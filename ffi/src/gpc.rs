@@ -19,6 +19,8 @@ use crate::status::{Code, Failure};
 
 /// The maker's own function does not run; beside the bits of [`Mode`].
 const COORDINATE: u32 = 1 << 16;
+/// The number by which C has the tree chosen.
+const AUTO: u32 = 6;
 
 /// `struct umbra_gpc_call`.
 #[repr(C)]
@@ -145,6 +147,7 @@ pub(crate) unsafe fn describe<R>(
         .filter(|flags| !flags.contains(Mode::SPAN))
         .ok_or_else(|| Failure::new(Code::Invalid, format!("no way to treat a call is called {:#x}", wanted.mode)))?;
     let plan = match (wanted.parents.is_null(), wanted.parent_of) {
+        (true, None) if wanted.tree == AUTO => Plan::Auto,
         (true, None) => Plan::Shape(shape_of(wanted.tree, wanted.width)?),
         (true, Some(_)) => Plan::Function(&parent_of),
         (false, None) => {

@@ -145,6 +145,8 @@ fn s64_members_of_a_killed_agent_are_dead_to_whoever_calls_them() {
 #[test]
 fn umbra_call_shows_the_tree_as_it_ran() {
     let agent = Agent::start("call-command", 8);
+    let (output, text) = agent.umbra_call(&["barrier", "--tree", "auto"]);
+    assert!(output.status.success() && text.contains("automatic binary tree: done"), "they live together: {text}");
     let (output, text) = agent.umbra_call(&["barrier", "--tree", "binomial"]);
     assert!(output.status.success() && text.contains("barrier over 8 members"), "{text}");
     assert!(text.contains("done in") && text.contains("├─ ") && !text.contains("did not run"), "{text}");

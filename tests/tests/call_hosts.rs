@@ -80,6 +80,14 @@ fn s65_a_call_crosses_once_down_and_once_up_for_each_other_host() {
     let crossed: Vec<u64> = sent().iter().zip(before).map(|(after, before)| after - before).collect();
     // In a binary tree of four leaders the first sends to two and the second to one; each answers once.
     assert_eq!(crossed, [20, 20, 10, 10], "messages of ten calls, by host");
+    let before = sent();
+    for _ in 0..10 {
+        let barrier = Call { plan: Plan::Auto, at_root: false, budget: BUDGET, ..built_in::barrier(&members) };
+        let handle = maker.member.start(&barrier).unwrap();
+        maker.member.wait(handle, LONG).unwrap();
+    }
+    let crossed: Vec<u64> = sent().iter().zip(before).map(|(after, before)| after - before).collect();
+    assert_eq!(crossed, [30, 10, 10, 10], "a tree that nobody stated: the first agent sends to all others");
 }
 
 #[test]

@@ -65,6 +65,25 @@ fn s2_binomial_shape_of_1_to_130_members() {
 }
 
 #[test]
+fn d45_a_tree_that_nobody_states_suits_members_bytes_and_room() {
+    let children = |members: u32, together: u32, data: u32, call_bytes: usize| {
+        let capacities = Capacities { call_bytes, ..Capacities::new(members) };
+        let mut world = World::with(1, capacities, Config { message_max: 1 << 16, ..Config::new(Node(0), Life(1)) });
+        world.house(0..together);
+        let mut planned = sum_over(0..members);
+        planned.call.plan = Plan::Auto;
+        planned.call.caps.data = data;
+        assert_eq!(world.call(&planned).sum(), Some((0..u64::from(members)).sum()));
+        world.combined.keys().filter(|key| key.1 == Node(0)).count()
+    };
+    assert_eq!(children(65, 1, 8, 4096), 64, "few members and bytes: everybody below the maker");
+    assert_eq!(children(66, 1, 8, 4096), 10, "many members: a base of four");
+    assert_eq!(children(9, 1, 4096, 1 << 16), 2, "many bytes: few children");
+    assert_eq!(children(9, 9, 8, 4096), 2, "members at one machine");
+    assert_eq!(children(65, 1, 8, 2048), 2, "no memory for 64 children");
+}
+
+#[test]
 fn a_led_tree_is_one_member_below_the_maker_and_a_shape_below_that() {
     for (shape, expected) in [
         (Shape::BINARY, vec![(1, 0), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3), (7, 3)]),

@@ -131,6 +131,8 @@ impl<S: Storage> Machine<S> {
         let (before, order) = before.split_at_mut(ORDER * count);
         let (_, parents) = before.split_at_mut(PARENTS * count);
         match plan {
+            // Whoever makes the call has chosen already.
+            Plan::Auto => return self.lay_out(Plan::Shape(Shape::BINARY), len),
             Plan::Shape(shape) => {
                 let (height, fan_out) = (shape.depth(len), shape.fan_out(len));
                 return Ok(Laid { stated: false, shape, led: false, height, fan_out });

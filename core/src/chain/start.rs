@@ -6,15 +6,16 @@ use zerocopy::IntoBytes;
 
 use super::context::{Context, NO_KID};
 use super::functions;
-use super::layout::{Sizes, frames_of};
+use super::laid::Laid;
+use super::layout::{Layout, Sizes, frames_of};
 use super::machine::{Handle, Machine};
 use super::message::{Caps, Mode, SPAN, span_bytes};
 use super::name::{CallId, Node, Tag};
 use super::storage::Storage;
 use super::user::Data;
 use crate::time::{Lapse, Time};
-use crate::tree::Shape;
 use crate::tree::explicit::BadTree;
+use crate::tree::{Shape, auto};
 
 /// Which tree a call takes over its list: the one who makes it at position 0, then the others in their order.
 #[derive(Clone, Copy)]
@@ -28,6 +29,9 @@ pub enum Plan<'a> {
     Parents(&'a [u32]),
     /// The same from a function of the number of positions and a position; it is asked here and nowhere else.
     Function(&'a dyn Fn(u32, u32) -> Option<u32>),
+    /// The shape that [suits](auto::shape) so many members and bytes; a binary or a flat tree if there is no room for that one.
+    /// Whoever drives the machine may know more of where members are, and take another tree.
+    Auto,
 }
 
 impl fmt::Debug for Plan<'_> {
@@ -37,6 +41,7 @@ impl fmt::Debug for Plan<'_> {
             Plan::Led(shape) => write!(f, "led {shape:?}"),
             Plan::Parents(parents) => parents.fmt(f),
             Plan::Function(_) => f.write_str("function"),
+            Plan::Auto => f.write_str("auto"),
         }
     }
 }
@@ -88,6 +93,16 @@ impl<'a> Call<'a> {
             at_root: true,
             within: None,
         }
+    }
+
+    /// Bytes that go down and up each edge, without names.
+    #[must_use]
+    pub const fn weight(&self) -> usize {
+        let data = match self.data {
+            Data::Bytes(bytes) => bytes.len(),
+            Data::Span(_) => SPAN,
+        };
+        self.header.len() + data + self.caps.bytes()
     }
 }
 
@@ -234,15 +249,6 @@ impl<S: Storage> Machine<S> {
         if call.callback == Tag::NONE && call.caps.bytes() > 0 && len > 1 {
             return Err(StartError::ReplyWithoutCallback);
         }
-        let laid = self.lay_out(call.plan, len)?;
-        let depths = u32::from(self.config.classes).saturating_sub(1 + u32::from(class));
-        let max = if self.config.classes == 0 { u32::from(u8::MAX) - u32::from(class) } else { depths };
-        if laid.height > max || (self.config.classes > 0 && class >= self.config.classes) {
-            return Err(StartError::TooDeep { height: laid.height, max });
-        }
-        if laid.fan_out >= u32::from(NO_KID) {
-            return Err(StartError::FanOut(laid.fan_out));
-        }
         let sent = call.mode - Mode::DEDUP;
         let span;
         let (data, data_len, mode) = match call.data {
@@ -252,11 +258,10 @@ impl<S: Storage> Machine<S> {
                 (&span[..SPAN], of.len, sent | Mode::SPAN)
             }
         };
-        let children = self.children_of_root(&laid, len);
         let sizes = Sizes {
-            kids: children,
+            kids: 0,
             list: len,
-            stated: laid.stated,
+            stated: false,
             header: call.header.len(),
             data: data.len(),
             caps: call.caps,
@@ -264,13 +269,16 @@ impl<S: Storage> Machine<S> {
             parks: call.callback != Tag::NONE,
             frames: 0,
         };
-        let allowed = self.slab * 8;
-        let layout =
-            self.layout(&sizes, frames_of(laid.height)).ok_or(StartError::TooLarge { needed: usize::MAX, allowed })?;
-        self.fits(&layout, &sizes).map_err(|needed| StartError::TooLarge {
-            needed: needed as usize,
-            allowed: if layout.end as usize > allowed { allowed } else { self.config.message_max as usize },
-        })?;
+        let (laid, layout) = match call.plan {
+            Plan::Auto => {
+                let suited = auto::shape(len - 1, call.weight(), all_home);
+                // A narrow one where there is memory for few children only, a low one where there are few classes.
+                let first = self.room(Plan::Shape(suited), class, sizes);
+                let second = first.or_else(|_| self.room(Plan::Shape(Shape::BINARY), class, sizes));
+                second.or_else(|_| self.room(Plan::Shape(Shape::FLAT), class, sizes))
+            }
+            plan => self.room(plan, class, sizes),
+        }?;
         if (class == 0 && self.open >= self.config.open_max) || !self.admits_start(class, call.within) {
             return Err(StartError::WouldBlock);
         }
@@ -314,5 +322,28 @@ impl<S: Storage> Machine<S> {
         self.write_kids(id);
         self.ready(id);
         Ok(id)
+    }
+
+    /// The tree of a call of this class, and where in its memory what lies, if both may be.
+    #[inline]
+    fn room(&mut self, plan: Plan<'_>, class: u8, sizes: Sizes) -> Result<(Laid, Layout), StartError> {
+        let laid = self.lay_out(plan, sizes.list)?;
+        let depths = u32::from(self.config.classes).saturating_sub(1 + u32::from(class));
+        let max = if self.config.classes == 0 { u32::from(u8::MAX) - u32::from(class) } else { depths };
+        if laid.height > max || (self.config.classes > 0 && class >= self.config.classes) {
+            return Err(StartError::TooDeep { height: laid.height, max });
+        }
+        if laid.fan_out >= u32::from(NO_KID) {
+            return Err(StartError::FanOut(laid.fan_out));
+        }
+        let sizes = Sizes { kids: self.children_of_root(&laid, sizes.list), stated: laid.stated, ..sizes };
+        let allowed = self.slab * 8;
+        let layout =
+            self.layout(&sizes, frames_of(laid.height)).ok_or(StartError::TooLarge { needed: usize::MAX, allowed })?;
+        self.fits(&layout, &sizes).map_err(|needed| StartError::TooLarge {
+            needed: needed as usize,
+            allowed: if layout.end as usize > allowed { allowed } else { self.config.message_max as usize },
+        })?;
+        Ok((laid, layout))
     }
 }

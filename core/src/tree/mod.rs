@@ -5,11 +5,13 @@
 //! - [`Tree`]: such a shape over numbered members, rooted at any of them.
 //! - [`explicit`]: trees that somebody states, by parents, by edges or by a function, checked before they are used and
 //!   laid out as a preorder list with the sizes of the subtrees.
+//! - [`auto`]: which shape suits a call of which nothing else is known.
 //! - [`domains`]: the tree that follows the machines: one leader for each host, everybody else below the leader.
 //!
 //! In all of them every member has one parent, everybody is reached, and there is no cycle: for a shape by
 //! construction, for a stated tree because anything else is refused.
 
+pub mod auto;
 pub mod domains;
 pub mod explicit;
 mod rooted;

@@ -48,6 +48,7 @@ use umbra_core::tree::Shape;
 use umbra_core::tree::explicit::ROOT;
 
 use super::answer::{Failure, Reply, answer};
+use super::auto::Auto;
 use super::member::Member;
 use super::station::Station;
 use super::storage::Heap;
@@ -106,15 +107,23 @@ enum Tree {
     Shape(Shape),
     Led(Shape),
     Parents(Vec<u32>),
+    /// The machine chooses.
+    Auto,
 }
 
 impl Wish {
-    pub(super) fn of(call: &Call<'_>, maker: Node) -> Wish {
+    pub(super) fn of(call: &Call<'_>, maker: Node, station: super::Shape) -> Wish {
         let (mut members, mut listed) = (call.members.to_vec(), HashSet::new());
         if call.mode.contains(Mode::DEDUP) {
             members.retain(|&member| listed.insert(member));
         }
         let count = 1 + members.iter().filter(|&&member| member != maker).count() as u32;
+        let mut auto = Auto::default();
+        let plan = match call.plan {
+            // Who lives where is not known here, but who is on which host.
+            Plan::Auto => auto.plan(station, maker, call, |node| node),
+            plan => plan,
+        };
         Wish {
             func: call.func,
             callback: call.callback,
@@ -124,7 +133,8 @@ impl Wish {
                 Data::Span(span) => Kept::Span(span),
             },
             members,
-            tree: match call.plan {
+            tree: match plan {
+                Plan::Auto => Tree::Auto,
                 Plan::Shape(shape) => Tree::Shape(shape),
                 Plan::Led(shape) => Tree::Led(shape),
                 Plan::Parents(parents) => Tree::Parents(parents.to_vec()),
@@ -155,6 +165,7 @@ impl Wish {
                 Tree::Shape(shape) => Plan::Shape(*shape),
                 Tree::Led(shape) => Plan::Led(*shape),
                 Tree::Parents(parents) => Plan::Parents(parents),
+                Tree::Auto => Plan::Auto,
             },
             caps: self.caps,
             mode: self.mode,
@@ -280,7 +291,7 @@ impl Local<'_> {
         if self.within.calls.len() >= MOST {
             return Err(BeginError::TooMany);
         }
-        self.within.calls.push(Stand::Wished(Box::new(Wish::of(call, self.node))));
+        self.within.calls.push(Stand::Wished(Box::new(Wish::of(call, self.node, self.station.shape()))));
         Ok(self.within.calls.len() - 1)
     }
 

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use umbra_core::atomic::AtomicU32;
-use umbra_core::chain::{Call, CallId, Config, Handle, Machine, Node, RegisterError, StartError, Tag, Verdict, Work};
+use umbra_core::chain::{
+    Call, CallId, Config, Handle, Machine, Node, Plan, RegisterError, StartError, Tag, Verdict, Work,
+};
 use umbra_core::channel::Header;
 use umbra_core::error::Stale;
 use umbra_core::time::{Lapse, Time};
 
 use super::answer::{Reply, WaitError, answer};
+use super::auto::Auto;
 use super::forked::Origin;
 use super::join::{JoinError, sit};
 use super::local::{Local, Within};
@@ -59,6 +62,7 @@ pub struct Member {
     pub(super) pending: Vec<Handle>,
     /// Calls that functions have made which are pending.
     pub(super) within: Vec<Within>,
+    auto: Auto,
     pub(super) shelf: Shelf,
     pub(super) look_at: Time,
     /// Changes of seats that were looked at.
@@ -125,6 +129,7 @@ impl Member {
             bell: None,
             pending: Vec::new(),
             within: Vec::new(),
+            auto: Auto::default(),
             shelf,
             look_at: Time::ZERO,
             seen: 0,
@@ -262,7 +267,14 @@ impl Member {
             self.look_at = at + LOOK;
             self.look();
         }
-        let handle = self.machine.start(call, at)?;
+        let handle = match call.plan {
+            Plan::Auto => {
+                let shape = self.station.shape();
+                let plan = self.auto.plan(shape, self.node, call, |node| self.peers.home(node));
+                self.machine.start(&Call { plan, ..*call }, at)
+            }
+            _ => self.machine.start(call, at),
+        }?;
         self.turn();
         Ok(handle)
     }

@@ -36,6 +36,7 @@
 //! ```
 
 mod answer;
+mod auto;
 pub mod border;
 pub mod built_in;
 pub mod calibrate;

@@ -77,6 +77,12 @@ impl Shape {
         if self.members == 0 { 0 } else { node.0 / self.members as u32 }
     }
 
+    /// Where a member is in the tree of places; a member that there is not is nowhere.
+    pub(super) fn place_of(self, member: Option<Node>) -> Place {
+        let node = member.unwrap_or(Node(u32::MAX));
+        Place { domain: self.place(node), leads: node.0 == self.place(node) * u32::from(self.members) }
+    }
+
     /// How many places are joined.
     #[must_use]
     pub const fn places(self) -> u32 {
@@ -97,10 +103,7 @@ impl Shape {
     /// # Errors
     /// [`BadTree`] for a member that there is not.
     pub fn parents(self, members: &[Node], over: tree::Shape) -> Result<Vec<u32>, BadTree> {
-        let place = |at: u32| {
-            let node = members.get(at as usize).copied().unwrap_or(Node(u32::MAX));
-            Place { domain: self.place(node), leads: node.0 == self.place(node) * u32::from(self.members) }
-        };
+        let place = |at: u32| self.place_of(members.get(at as usize).copied());
         let (mut parents, mut leaders) = (vec![0; members.len()], vec![0; self.places() as usize]);
         domains::parents(place, over, &mut parents, &mut leaders)?;
         Ok(parents)

@@ -49,7 +49,7 @@ pub(crate) struct Call {
     /// of the leaders
     #[arg(long, conflicts_with = "members")]
     everywhere: bool,
-    /// The tree: binary, binomial, flat, chain, kary:K or knomial:K
+    /// The tree: binary, binomial, flat, chain, kary:K, knomial:K, or auto for the one that suits so many members and bytes
     #[arg(long, value_name = "TREE", default_value = "binary")]
     tree: Shape,
     /// Bytes that go to everybody: the value of a broadcast, the data of any other function
@@ -178,7 +178,12 @@ impl Call {
 
     /// The tree over these members, below whoever makes the call.
     fn parents(&self, own: &Member, members: &[Node]) -> Result<Vec<u32>, Failure> {
-        self.tree.parents(own.station().shape(), members).map_err(Failure::usage)
+        self.suited(own, members).parents(own.station().shape(), members).map_err(Failure::usage)
+    }
+
+    /// The shape of that tree.
+    fn suited(&self, own: &Member, members: &[Node]) -> Shape {
+        self.tree.suited(own, members, self.data.len() + self.reply as usize)
     }
 
     /// Makes the call while everybody is watched.
@@ -289,7 +294,7 @@ impl Call {
             "{} over {} {where_to}, {} tree: {} in {}\n",
             self.function,
             counted(members.len() as u64, "member", "members"),
-            self.tree,
+            self.suited(own, members),
             if ended.outcome.is_ok() { paint::good("done") } else { paint::bad("failed") },
             ended.took,
         )?;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use umbra::call::probe::Fault;
-use umbra::call::{self, Number, Operator, reduction};
+use umbra::call::{self, Member, Number, Operator, reduction};
 use umbra_core::chain::Node;
 use umbra_core::tree;
 use umbra_core::tree::explicit::{BadTree, ROOT};
@@ -40,14 +40,30 @@ pub(super) fn are_far(station: call::Shape, members: &[Node]) -> bool {
 
 /// The shape of a tree over the members; whoever makes the call stands above its root.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Shape(tree::Shape);
+pub(super) struct Shape {
+    shape: tree::Shape,
+    /// It is chosen for the call.
+    is_auto: bool,
+}
 
 impl Shape {
+    /// This one, or the one that suits a call of so many bytes over these members, as `Plan::Auto` has it.
+    pub(super) fn suited(self, own: &Member, members: &[Node], bytes: usize) -> Shape {
+        if !self.is_auto {
+            return self;
+        }
+        let station = own.station().shape();
+        let far = are_far(station, members);
+        let below = if far { station.places() as usize } else { members.len() } - 1;
+        let together = !far && own.live_together(members);
+        Shape { shape: tree::auto::shape(below as u32, bytes, together), ..self }
+    }
+
     /// The parents of all positions: the one who makes the call, then the members. If they are in more places than one, each
     /// place has a leader, and the tree is that of the leaders.
     pub(super) fn parents(self, station: call::Shape, members: &[Node]) -> Result<Vec<u32>, BadTree> {
         if are_far(station, members) {
-            return Ok(call::below(&station.parents(members, self.0)?));
+            return Ok(call::below(&station.parents(members, self.shape)?));
         }
         Ok(self.near(members.len()))
     }
@@ -59,7 +75,7 @@ impl Shape {
             if let Some(place) = parents.get_mut(at as usize) {
                 *place = parent;
             }
-            due.extend(self.0.split(len).map(|piece| (at, at + piece.start, piece.len)));
+            due.extend(self.shape.split(len).map(|piece| (at, at + piece.start, piece.len)));
         }
         parents
     }
@@ -80,15 +96,19 @@ impl FromStr for Shape {
             None if text == "binomial" => tree::Shape::BINOMIAL,
             None if text == "flat" => tree::Shape::FLAT,
             None if text == "chain" => tree::Shape::CHAIN,
-            _ => return Err("name binary, binomial, flat, chain, kary:K or knomial:K".to_owned()),
+            None if text == "auto" => return Ok(Shape { shape: tree::Shape::BINARY, is_auto: true }),
+            _ => return Err("name auto, binary, binomial, flat, chain, kary:K or knomial:K".to_owned()),
         };
-        Ok(Shape(shape))
+        Ok(Shape { shape, is_auto: false })
     }
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
+        if self.is_auto {
+            f.write_str("automatic ")?;
+        }
+        match self.shape {
             tree::Shape::BINARY => f.write_str("binary"),
             tree::Shape::BINOMIAL => f.write_str("binomial"),
             tree::Shape::FLAT => f.write_str("flat"),
@@ -204,6 +224,7 @@ mod tests {
         let shape = |text: &str| text.parse::<Shape>().unwrap();
         assert_eq!(shape("chain").near(3), [ROOT, 0, 1, 2]);
         assert_eq!(shape("flat").near(3), [ROOT, 0, 1, 1]);
+        assert_eq!(shape("auto").to_string(), "automatic binary");
         let binary = shape("binary").near(7);
         assert_eq!((1..=7).map(|at| binary.iter().filter(|&&parent| parent == at).count()).max(), Some(2));
         assert!("kary:0".parse::<Shape>().is_err() && "bush".parse::<Shape>().is_err());
