@@ -8,8 +8,12 @@
  *
  * Other than in ARMCI nothing aborts: functions return 0 or a negative code of umbra.h, registering is not collective, actual
  * lengths of replies are told, a reply may be empty, and a handler that fails returns its number, by which the call fails with
- * -UMBRA_ECALL. None of these functions but umbra_armci_work may be called in a handler (-UMBRA_EDEADLOCK). They are for one
- * thread.
+ * -UMBRA_ECALL. A call may take a minute (UMBRA_ARMCI_TIMEOUT_MS, which the file with the implementation may define otherwise,
+ * up to UMBRA_GPC_LONGEST_MS), then it fails as one that hangs. None of these functions but umbra_armci_work may be called in a
+ * handler (-UMBRA_EDEADLOCK). They are for one thread.
+ *
+ * A handler is not given idlst. Each process gets the part of it that is its subtree, which umbra_gpc_work_members tells, so
+ * that a request is as long as that part; a handler that needs all of it has it put into hdr or data by the caller.
  */
 #ifndef UMBRA_ARMCI_H
 #define UMBRA_ARMCI_H
@@ -90,6 +94,11 @@ int ARMCI_Gpc_test(gpc_hdl_t *nbh);
 
 #include <stdio.h>
 #include <string.h>
+
+/* Milliseconds that a call may take. */
+#ifndef UMBRA_ARMCI_TIMEOUT_MS
+#define UMBRA_ARMCI_TIMEOUT_MS 60000
+#endif
 
 #define UMBRA_ARMCI_FUNCTIONS 32
 #define UMBRA_ARMCI_TREES 8
@@ -284,7 +293,7 @@ static int umbra_armci_start(struct umbra_gpc_call *call, void *hdr, int hlen, v
     call->data_length = (size_t)dlen;
     call->reply_header = (size_t)rhlen;
     call->reply_data = (size_t)rdlen;
-    call->timeout_ms = 60000;
+    call->timeout_ms = UMBRA_ARMCI_TIMEOUT_MS;
     ARMCI_Gpc_init_handle(&own);
     own.rhdr = rhdr;
     own.rhlen = rhlen;
