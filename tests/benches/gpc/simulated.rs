@@ -1,12 +1,17 @@
 //! Thousands of members at simulated agents, beside the least time possible.
 //!
-//! The least time is what such a network and such processors allow. The machines are real. A message takes [`WIRE`],
-//! its sender may send the next one [`GAP`] later, and a member's part keeps its agent for [`MEMBER`]: the LogP model
-//! with the figures of an InfiniBand network and of the least engine that was measured. Messages are short in it, so
-//! the length of lists counts for nothing.
+//! The least time is what such a network and such processors allow. The machines are real. A message takes [`WIRE`] and
+//! [`PER_KIB`] for each KiB of it, its sender may send the next one [`GAP`] later or when all of it is out, its receiver takes
+//! as long as that to read it, and a member's part keeps its agent for [`MEMBER`]: the LogGP model with the figures of an
+//! InfiniBand network and of the least engine that was measured. What the maker does before it sends, which is to check the
+//! list and to lay it out, is not in the time: a note says how long it took here.
+//!
+//! The machines are given more than the product has, where all places together have at most 16,384 members and a message between
+//! agents has at most 8 KiB.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::time::{Duration, Instant};
 
 use umbra::call::{Capacities, Heap};
 use umbra_core::chain::{Action, Call, Config, Life, Machine, Node, Phase, Plan, Tag};
@@ -22,6 +27,10 @@ use crate::{LOWER, SUM, call, sum, take_sum};
 const WIRE: u64 = 850;
 const GAP: u64 = 100;
 const MEMBER: u64 = 20;
+/// Nanoseconds for each KiB of a message, at 100 gigabits a second.
+const PER_KIB: u64 = 82;
+/// Bytes of each member below in a request: its number and the size of its subtree.
+const LISTED: u64 = 8;
 /// Members at each agent.
 const HOUSED: u32 = 256;
 /// The tree over the agents: three levels of seven.
@@ -29,6 +38,11 @@ const OVER: Option<Shape> = Shape::knomial(8);
 
 /// A message on its way: when it is there, its number, the agent, and from whom to whom.
 type Arrival = Reverse<(u64, u64, usize, Node, Node, Vec<u8>)>;
+
+/// Nanoseconds until so many bytes are sent, or read.
+const fn length(bytes: u64) -> u64 {
+    bytes * PER_KIB / 1024
+}
 
 struct Agents {
     machines: Vec<Machine<Heap>>,
@@ -64,8 +78,8 @@ impl Agents {
         }
     }
 
-    /// Nanoseconds of one call over all members.
-    fn call(&mut self) -> u64 {
+    /// Nanoseconds of one call over all members, and how long this machine took to begin it.
+    fn call(&mut self) -> (u64, Duration) {
         let agents = self.machines.len() as u32;
         // Leaders first: they send to other hosts before they see to their own.
         let leaders = (0..agents).map(|agent| Node(agent * HOUSED));
@@ -76,14 +90,16 @@ impl Agents {
         let over = OVER.expect("eight is no less than two");
         domains::parents(place, over, &mut parents, &mut table).expect("every domain is known");
         let call = Call { plan: Plan::Parents(&parents), ..call(&members) };
+        let start = Instant::now();
         self.machines[0].start(&call, Time(1)).expect("room for one call");
+        let begun = start.elapsed();
         let mut ended = self.work(0, 0);
         while let Some(Reverse((at, _, agent, from, to, bytes))) = self.on_way.pop() {
-            let at = at.max(self.busy[agent]);
+            let at = at.max(self.busy[agent]) + length(bytes.len() as u64);
             self.machines[agent].on_message(from, to, &bytes, Time(at + 1)).expect("room for its answers");
             ended = self.work(agent, at).or(ended);
         }
-        ended.expect("the call has ended")
+        (ended.expect("the call has ended"), begun)
     }
 
     /// An agent does what there is to do, from this time on; when the call ended, if it did.
@@ -95,8 +111,9 @@ impl Agents {
                 Action::Send { from, to, len_bytes } => {
                     let (home, bytes) = ((to.0 / HOUSED) as usize, self.buffer[..len_bytes].to_vec());
                     self.sent += 1;
-                    self.on_way.push(Reverse((at + WIRE, self.sent, home, from, to, bytes)));
-                    at += GAP;
+                    let out = length(bytes.len() as u64);
+                    self.on_way.push(Reverse((at + out + WIRE, self.sent, home, from, to, bytes)));
+                    at += GAP.max(out);
                 }
                 Action::Run { handle, .. } => {
                     let mut members = 0;
@@ -118,8 +135,9 @@ impl Agents {
     }
 }
 
-/// The least nanoseconds of such a call: two optimal broadcasts over the agents (Karp, Sahay, Santos and Schauser, 1993),
-/// and the part of the members of one of them.
+/// The least nanoseconds of such a call. There are two optimal broadcasts over the agents (Karp, Sahay, Santos and Schauser,
+/// 1993); and whoever is told last, after the first agent has sent the names of all members elsewhere, reads the names of its
+/// own, has them do their part, and answers.
 fn bound(agents: u32) -> u64 {
     let mut next = BinaryHeap::from([Reverse(0)]);
     let mut told = 0;
@@ -128,15 +146,19 @@ fn bound(agents: u32) -> u64 {
         told = at + WIRE;
         next.extend([Reverse(at + GAP), Reverse(told)]);
     }
-    2 * told + u64::from(HOUSED) * MEMBER
+    let names = length(LISTED * u64::from((agents - 1) * HOUSED)) + WIRE;
+    let part = length(LISTED * u64::from(HOUSED)) + u64::from(HOUSED) * MEMBER;
+    (2 * told).max(told.max(names) + part + WIRE)
 }
 
 pub(crate) fn rows(report: &mut Report) {
     for agents in [4, 16, 64, 256] {
         let case = format!("simulated {} ids at {agents} agents", agents * HOUSED);
         if report.wants(&case) {
-            let (ours, bound) = (Agents::new(agents).call() as f64 / 1000.0, bound(agents) as f64 / 1000.0);
-            report.row(Row::new(&case, ours, bound, "gate G3: LogP", "us", LOWER)).bar(OF_BOUND);
+            let (ours, begun) = Agents::new(agents).call();
+            let (ours, bound) = (ours as f64 / 1000.0, bound(agents) as f64 / 1000.0);
+            report.note(format_args!("{case}: the list was checked and laid out in {begun:.0?} of this machine"));
+            report.row(Row::new(&case, ours, bound, "gate G3: LogGP", "us", LOWER)).bar(OF_BOUND);
         }
     }
 }
