@@ -14,7 +14,7 @@ use crate::mpi::Peers;
 use crate::{LOWER, SUM, call, median, sum};
 
 /// Microseconds that the gate allows for 64 members.
-const GATE: f64 = 5.0;
+pub(crate) const GATE: f64 = 5.0;
 /// How much faster than Open MPI the gate wants it.
 const TIMES: f64 = 50.0;
 const ROUNDS: usize = 7;

@@ -16,6 +16,7 @@ use umbra_tests::hosts::Hosts;
 use umbra_tests::rig::Guarded;
 
 use crate::procs::{Members, PATIENCE, process};
+use crate::program::of_agents;
 use crate::{LOWER, call, median};
 
 /// Milliseconds that the gate allows: members look for the dead every ten, and two more.
@@ -37,8 +38,6 @@ const ALL_WAIT: Duration = Duration::from_millis(200);
 const BUDGET: Lapse = Lapse::from_secs(30);
 /// Ranks on the host of the one that dies.
 const RANKS: u32 = 8;
-/// Names the program of agents.
-const AGENT: &str = "UMBRA_BENCH_AGENT";
 
 /// What a member does whose work has no end.
 pub(crate) fn never(node: Node) -> Option<Verdict> {
@@ -139,9 +138,7 @@ pub(crate) fn rows(report: &mut Report) {
     if wanted.is_empty() {
         return;
     }
-    let Some(program) = std::env::var_os(AGENT) else {
-        return report.note(format_args!("{AGENT} names no program of agents: no rows of a death on another host"));
-    };
+    let Some(program) = of_agents(report, "a death on another host") else { return };
     let mut hosts = TwoHosts::start(program.into());
     for (case, led) in wanted {
         behind(report, &case, (0..MANY).map(|_| hosts.measure(led)).collect());

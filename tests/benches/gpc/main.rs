@@ -3,9 +3,11 @@
 //! Shapes of the same call, with eight bytes down and a sum of eight bytes up:
 //!
 //! * `engine`: one thread, one machine that houses all members. What counts is nanoseconds a member.
-//! * `apart`: one thread, one machine a member, so everything is a message. No gate asks for a figure of this one.
+//! * `apart`: one thread, one machine a member, so everything is a message. The figure of gate G1 stands beside it without
+//!   a bar: the engine does not reach it there.
 //! * `simulated`: up to 65,536 members at 256 agents, over a network that exists in figures only.
 //! * `agent`: another thread houses all members; the caller reaches it by a message through shared memory.
+//! * `agent program`: the program `umbra-agent` houses them, as a process, where `UMBRA_BENCH_AGENT` names it.
 //! * `procs`: one process a member; `loaded` beside a process that computes.
 //! * `bulk`: one process a member, and a mebibyte that all of them read.
 //! * `stream`: data that is longer than what can be offered at once, for one other process.
@@ -31,6 +33,7 @@ mod floor;
 mod mpi;
 mod origins;
 mod procs;
+mod program;
 mod simulated;
 mod stream;
 
@@ -93,6 +96,7 @@ fn main() {
     let peers = mpi::Peers::find(&report);
     simulated::rows(&mut report);
     agent::rows(&mut report, &peers);
+    program::rows(&mut report);
     procs::rows(&mut report, &peers);
     bulk::rows(&mut report, &peers);
     stream::rows(&mut report);
