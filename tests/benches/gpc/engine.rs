@@ -105,7 +105,7 @@ pub(crate) fn rows(report: &mut Report) {
         let case = format!("apart {members} ids 8 B binary");
         if report.wants(&case) {
             let ours = Engine::new(members, true).measure(&plan);
-            report.row(Row::new(&case, ours, GATE, "gate G1, where nothing is a message", "ns/id", LOWER));
+            report.row(Row::new(&case, ours, GATE, "gate G1, which is met at one machine, not here", "ns/id", LOWER));
         }
     }
 }
