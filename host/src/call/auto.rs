@@ -1,4 +1,4 @@
-//! Which tree a call takes if nobody says which, on a host: what [`Plan::Auto`] is where members are.
+//! Which tree [`Plan::Auto`] is on a host, by where members are.
 //!
 //! A machine chooses by the number of members and of bytes ([`auto::shape`]). Its member knows more: members elsewhere are
 //! led by their agents, so that the call crosses between places as seldom as can be, and members that live together at another

@@ -1,6 +1,6 @@
-//! The program `umbra-agent` itself: a process whose members a guest calls through shared memory.
+//! Members at the program `umbra-agent` itself, called by a guest.
 //!
-//! Beside the calls it has its links to look after, and it sleeps when there is nothing to do, as the thread of `agent` never
+//! The call goes through shared memory, as in `agent`. Beside the calls it has its links to look after, and it sleeps when there is nothing to do, as the thread of `agent` never
 //! does.
 
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! Very many random schedules of the bootstrap, of clients of a gateway, and of chained calls.
+//! Very many random schedules of the bootstrap, of gateways and of chained calls.
 //!
 //! The tests of the workspace run a few; here there are enough to meet what is rare. A seed that breaks a rule is named
 //! and repeats alone with `UMBRA_SEED`, that of a chained call with `UMBRA_CHAIN_SEED`. The full form, which takes hours,
