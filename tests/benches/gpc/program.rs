@@ -1,7 +1,7 @@
 //! Members at the program `umbra-agent` itself, called by a guest.
 //!
-//! The call goes through shared memory, as in `agent`. Beside the calls it has its links to look after, and it sleeps when there is nothing to do, as the thread of `agent` never
-//! does.
+//! The call goes through shared memory, as in `agent`. Beside the calls it has its links to look after, and it sleeps when
+//! there is nothing to do, as the thread of `agent` never does.
 
 use std::ffi::OsString;
 use std::time::Instant;
