@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use umbra::cache::{Mapped, MappedError, Passing, UnfilledError, Unreclaimed};
+use umbra::cache::{Mapped, MappedError, Passing, UnfilledError, Unreclaimed, UnservedError};
 use umbra::sys::segment::SegmentError;
 use umbra_core::cache::{Forgetting, Partial, Plain, Remembering, State};
 use umbra_core::error::Status;
@@ -48,13 +48,21 @@ macro_rules! remembering {
     };
 }
 
+/// Beside the number of a contract: who waits takes back what dead processes held.
+const RECLAIM: u32 = 0x100;
+
+/// As the flag beside the contract says.
+fn reclaiming<C: Contract>(contract: u32, mapped: Mapped<C>) -> Mapped<C> {
+    if contract & RECLAIM == 0 { mapped } else { mapped.reclaiming() }
+}
+
 /// Makes a place of a contract by its number.
 macro_rules! of_contract {
     ($contract:expr, $make:ident($($argument:expr),*)) => {
-        match $contract {
-            0 => Ok(Place::Stack(Mapped::$make($($argument),*)?)),
-            1 => Ok(Place::Remembering(Mapped::$make($($argument),*)?)),
-            2 => Ok(Place::Forgetful(Mapped::$make($($argument),*)?)),
+        match $contract & !RECLAIM {
+            0 => Ok(Place::Stack(reclaiming($contract, Mapped::$make($($argument),*)?))),
+            1 => Ok(Place::Remembering(reclaiming($contract, Mapped::$make($($argument),*)?))),
+            2 => Ok(Place::Forgetful(reclaiming($contract, Mapped::$make($($argument),*)?))),
             other => Err(Failure::new(Code::Invalid, format!("{other} is no contract: they are numbered 0 to 2"))),
         }
     };
@@ -154,7 +162,7 @@ impl Joint {
     }
 
     pub(crate) fn alloc(&self, data: u64, within: Duration) -> Result<Grant, Failure> {
-        timed(any!(self.own()?, mapped => mapped.within(within, |client| client.alloc(data))), within)
+        timed(any!(self.own()?, mapped => mapped.alloc(data, within)), within)
     }
 
     pub(crate) fn free(&self, data: u64, within: Duration) -> Result<(), Failure> {
@@ -267,6 +275,12 @@ failures! {
         AllocError::Interrupted => INTERRUPTED,
         AllocError::Full { .. } | AllocError::TooManyReferences { .. } => FULL,
         AllocError::Blocked { why } => code_of(why),
+    }
+    UnservedError {
+        UnservedError::Expired { .. } => TIMEOUT,
+        UnservedError::Refused(AllocError::Interrupted) => INTERRUPTED,
+        UnservedError::Refused(AllocError::Full { .. } | AllocError::TooManyReferences { .. }) => FULL,
+        UnservedError::Refused(AllocError::Blocked { why }) => code_of(why),
     }
     FreeError {
         FreeError::Interrupted => INTERRUPTED,

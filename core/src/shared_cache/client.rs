@@ -5,6 +5,7 @@ use core::marker::PhantomData;
 use crate::atomic::Ordering;
 use crate::cache::{Found, Interrupted, State};
 use crate::crew::Identity;
+use crate::event::EventCount;
 use crate::shared_slots::Owner;
 
 use super::SlotCache;
@@ -15,6 +16,7 @@ use super::line::Held;
 use super::members::{Count, Reclaimed};
 use super::place::Place;
 use super::take::{ATTEMPTS, Failed};
+use super::turn::Turn;
 use super::word::{ABANDONED, FILLING, Field, VALID, Word};
 
 /// One process at a cache; its threads may use copies of it at the same time.
@@ -41,6 +43,17 @@ pub(super) enum Joined {
     TooMany,
     /// Others were faster each time.
     Overtaken,
+    /// Nobody needs the slot but those in line.
+    NotInTurn,
+}
+
+/// Who comes first where data has no slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manners {
+    /// This one, whoever waits.
+    Pushes,
+    /// Those who wait.
+    Waits,
 }
 
 impl<'a, C: Contract> Client<'a, C> {
@@ -66,18 +79,25 @@ impl<'a, C: Contract> Client<'a, C> {
     }
 
     /// A further reference to the slot in a place that is probably that of `data`.
-    pub(super) fn join(&self, place: Place<'a>, data: u64) -> Joined {
-        self.join_beside(place, data, || ())
+    pub(super) fn join(&self, place: Place<'a>, data: u64, manners: Manners) -> Joined {
+        self.join_beside(place, data, manners, || ())
+    }
+
+    /// Whether new data may have a slot.
+    fn may_take(&self, manners: Manners) -> bool {
+        manners == Manners::Pushes || !self.parts.queue.is_awaited()
     }
 
     /// The same beside others, who do this each time that the word was read.
-    fn join_beside(&self, place: Place<'a>, data: u64, others: impl Fn()) -> Joined {
+    fn join_beside(&self, place: Place<'a>, data: u64, manners: Manners, others: impl Fn()) -> Joined {
         let mut word = Word::of_slot(place.word());
         for _ in 0..ATTEMPTS {
             others();
             let (found, next) = match word.state() {
                 VALID => (Found::Remembered, word.joined(self.field)),
                 FILLING => (Found::Assigned, word.joined(self.field)),
+                // It is as good as empty, though its last data was this.
+                ABANDONED if word.is_vacant() && !self.may_take(manners) => return Joined::NotInTurn,
                 ABANDONED => (Found::Empty, word.refilled(self.field, self.owner)),
                 _ => return Joined::Gone,
             };
@@ -107,6 +127,7 @@ impl<'a, C: Contract> Client<'a, C> {
         if found == Found::Empty {
             // This client is the filler now, of what it did not want: the next to ask shall be.
             let _ = self.change(place, |word| word.is_filled_by(self.owner).then(|| word.abandoned()));
+            self.parts.queue.tell_all();
         }
         // Overtaken each time, the reference stays until this process leaves. To subtract it without a comparison would change
         // others' counts in memory that is damaged, or where a thread gave back more than was its own.
@@ -123,27 +144,36 @@ impl<'a, C: Contract> Client<'a, C> {
 
     /// With the home of the data for itself: finds its place, or assigns one.
     #[cold]
-    pub(super) fn alloc_alone(&self, data: u64) -> Result<Grant, AllocError> {
-        self.alloc_alone_beside(data, || ())
+    pub(super) fn alloc_alone(&self, data: u64, manners: Manners) -> Result<Grant, AllocError> {
+        self.alloc_alone_beside(data, manners, || ())
     }
 
     /// The same beside others, who do this each time that the word of a place was read.
-    pub(super) fn alloc_alone_beside(&self, data: u64, others: impl Fn()) -> Result<Grant, AllocError> {
+    pub(super) fn alloc_alone_beside(
+        &self,
+        data: u64,
+        manners: Manners,
+        others: impl Fn(),
+    ) -> Result<Grant, AllocError> {
         let held = self.parts.hold(self.parts.home(data), self.owner)?;
-        let Some(place) = held.find(data)? else { return self.assign(&held, data) };
-        match self.join_beside(place, data, others) {
+        let Some(place) = held.find(data)? else { return self.assign(&held, data, manners) };
+        match self.join_beside(place, data, manners, others) {
             Joined::Granted(grant) => Ok(grant),
             Joined::Overtaken => Err(Blocked::OVERTAKEN.into()),
             Joined::TooMany => Err(AllocError::TooManyReferences { data, most: self.field.most() }),
+            Joined::NotInTurn => Err(AllocError::Full { slots: self.parts.slots }),
             // It left in between, and nobody else can have put it anywhere. If it is there still, that is not true.
             Joined::Gone => match held.find(data)? {
-                None => self.assign(&held, data),
+                None => self.assign(&held, data, manners),
                 Some(place) => Err(Blocked::Damaged { at: place.number() as usize }.into()),
             },
         }
     }
 
-    fn assign(&self, held: &Held<'_, 'a>, data: u64) -> Result<Grant, AllocError> {
+    fn assign(&self, held: &Held<'_, 'a>, data: u64, manners: Manners) -> Result<Grant, AllocError> {
+        if !self.may_take(manners) {
+            return Err(AllocError::Full { slots: self.parts.slots });
+        }
         let taken = match self.parts.take(self.owner, held) {
             Ok(taken) => taken,
             Err(Failed::Blocked(why)) => return Err(why.into()),
@@ -205,10 +235,25 @@ impl<'a, C: Contract> Client<'a, C> {
         let referred = |word: Word| word.is_assigned() && word.count(self.field) > 0;
         let change = |word: Word| (referred(word) && is(word)).then(|| word.released(self.field));
         let released = self.change(place, change)?;
-        if released.is_ok_and(|word| word.released(self.field).is_vacant()) {
-            self.parts.vacancy.set(place.number());
+        if let Ok(word) = released {
+            let next = word.released(self.field);
+            if next.is_vacant() {
+                self.parts.vacancy.set(place.number());
+            }
+            self.parts.freed(next);
         }
         Ok(released.is_ok())
+    }
+
+    /// Stands in line for a slot, behind all who did before; `None` if 256 do already.
+    pub fn stand(&self) -> Option<Turn<'a>> {
+        Turn::take(self.parts.queue, self.owner)
+    }
+
+    /// What to sleep on until the fill of `data` has ended, and now and then for no reason.
+    #[must_use]
+    pub fn fill_event(&self, data: u64) -> EventCount<'a> {
+        self.parts.queue.event(self.parts.home(data).line)
     }
 
     /// What the slot of `data` is doing; `None` if it has none.

@@ -32,7 +32,10 @@ impl<C: Contract + Remembers> Client<'_, C> {
         let (place, _) = self.find(data)?.ok_or(FillError::NotAssigned { data })?;
         let is_filling = |word: Word| matches!(word.state(), FILLING | ABANDONED) && word.is_referred();
         match self.change(place, |word| (is_filling(word) && place.has(data)).then(|| end(word)))? {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                self.parts.queue.tell(self.parts.home(data).line);
+                Ok(())
+            }
             Err(word) if word.state() == VALID => Err(FillError::AlreadyRemembered { data }),
             Err(_) => Err(FillError::NotAssigned { data }),
         }
@@ -84,6 +87,7 @@ impl Client<'_, Forgetting> {
 #[cfg(all(test, not(loom)))]
 #[allow(clippy::unwrap_used, reason = "helpers of tests")]
 mod tests {
+    use super::super::client::Manners;
     use super::super::layout::tests::memory;
     use super::super::{AllocError, Blocked, Forgetful, FreeError, Identity, Sharing};
     use super::*;
@@ -130,7 +134,7 @@ mod tests {
         assert_eq!((a.free(5), a.references(5)), (Ok(()), Ok(0)));
 
         let _ = b.alloc(5).unwrap();
-        let allocated = a.alloc_alone_beside(5, || {
+        let allocated = a.alloc_alone_beside(5, Manners::Pushes, || {
             overtake();
         });
         assert_eq!((allocated, a.references(5)), (Err(AllocError::Blocked { why }), Ok(1)));

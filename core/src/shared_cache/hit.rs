@@ -4,7 +4,7 @@
 //! between, is dealt with behind a call: the shorter a hit, the earlier the processor begins to fetch what the next ones
 //! need, which is nearly all that they take.
 
-use super::client::{Client, Joined};
+use super::client::{Client, Joined, Manners};
 use super::error::{AllocError, FreeError};
 use super::grant::{Grant, Packed, Pin, marked};
 use super::layout::Contract;
@@ -20,12 +20,26 @@ impl<'a, C: Contract> Client<'a, C> {
     /// [`AllocError`]; [`AllocError::Full`] is where a blocking caller waits for a `free`.
     #[inline(always)]
     pub fn alloc(&self, data: u64) -> Result<Grant, AllocError> {
+        self.alloc_or(data, Manners::Pushes)
+    }
+
+    /// As [`alloc`](Self::alloc), but while others [wait](Self::stand) for a slot, data that has none gets none.
+    ///
+    /// # Errors
+    /// [`AllocError`]; [`AllocError::Full`] also because others wait.
+    #[inline(always)]
+    pub fn alloc_behind(&self, data: u64) -> Result<Grant, AllocError> {
+        self.alloc_or(data, Manners::Waits)
+    }
+
+    #[inline(always)]
+    fn alloc_or(&self, data: u64, manners: Manners) -> Result<Grant, AllocError> {
         self.working()?;
         let hit = self.parts.at_home(data, |place| self.hit(place, data));
         if let Some(grant) = hit.and_then(|hit| self.granted(data, hit)) {
             return Ok(grant);
         }
-        self.alloc_without_hit(data).map(Packed::grant)
+        self.alloc_without_hit(data, manners).map(Packed::grant)
     }
 
     /// A reference to content of this data that stays, if it is here and the field has room.
@@ -62,17 +76,17 @@ impl<'a, C: Contract> Client<'a, C> {
     }
 
     #[inline(never)]
-    fn alloc_without_hit(&self, data: u64) -> Result<Packed, AllocError> {
+    fn alloc_without_hit(&self, data: u64, manners: Manners) -> Result<Packed, AllocError> {
         let hit = self.parts.beyond_home(data, |place| self.hit(place, data));
         if let Some(grant) = hit.and_then(|hit| self.granted(data, hit)) {
             return Ok(Packed::new(grant));
         }
         if let Some(place) = self.parts.glance(data)
-            && let Joined::Granted(grant) = self.join(place, data)
+            && let Joined::Granted(grant) = self.join(place, data, manners)
         {
             return Ok(Packed::new(grant));
         }
-        self.alloc_alone(data).map(Packed::new)
+        self.alloc_alone(data, manners).map(Packed::new)
     }
 
     /// Gives a reference back. Without content, or with content that shall leave, the last one empties the slot.
@@ -97,7 +111,9 @@ impl<'a, C: Contract> Client<'a, C> {
             return None;
         }
         let next = word.given_back(self.field)?;
-        word.replace(place.word(), next).ok()
+        word.replace(place.word(), next).ok()?;
+        self.parts.freed(next);
+        Some(())
     }
 
     #[inline(never)]

@@ -2,7 +2,7 @@
 //!
 //! In words: header (magic; contract, owners and bits of a count; slots; seed; interrupted), the hand of the eviction
 //! at 16, filled up to 32; 16 words an owner; eight words a line of the index (slots of two places, head, three words,
-//! three data); one word a slot (its place), filled up to a line; hints at which places slots are free.
+//! three data); one word a slot (its place), filled up to a line; who waits; hints at which places slots are free.
 
 use crate::atomic::{AtomicU64, Ordering};
 use crate::cache::{Forgetting, Plain, Remembering};
@@ -11,10 +11,11 @@ use crate::shared_slots::Owner;
 
 use super::error::AttachError;
 use super::place::{AT_BITS, FARTHEST, Line, NIL, PLACES, Place};
+use super::queue::{self, Queue, Wake};
 use super::vacancy::{self, Vacancy};
-use super::word::{BARE, COUNT_BITS, EMPTY};
+use super::word::{BARE, COUNT_BITS, EMPTY, Word};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"umbrshc7");
+const MAGIC: u64 = u64::from_le_bytes(*b"umbrshc8");
 const CONTRACT: usize = 1;
 const SLOTS: usize = 2;
 const SEED: usize = 3;
@@ -90,7 +91,7 @@ pub fn words_for(slots: usize, sharing: Sharing) -> Option<usize> {
     }
     let fixed = HEADER + Crew::words_for(sharing.owners as u16);
     let lines = lines(slots);
-    Some(fixed + 8 * lines + seats(slots) + vacancy::words_for(PLACES * lines))
+    Some(fixed + 8 * lines + seats(slots) + queue::WORDS + vacancy::words_for(PLACES * lines))
 }
 
 /// Where data belongs.
@@ -121,6 +122,7 @@ pub(super) struct Parts<'a> {
     /// The number of the place in which a slot is, or was before it was moved: for the hand.
     pub(super) seats: &'a [AtomicU64],
     pub(super) slots: u32,
+    pub(super) queue: Queue<'a>,
     pub(super) vacancy: Vacancy<'a>,
     pub(super) sharing: Sharing,
     seed: u64,
@@ -149,6 +151,7 @@ impl<'a> Parts<'a> {
             parts.forget(place);
             place.word().store(if slot == NIL { BARE } else { EMPTY }, Ordering::Relaxed);
         }
+        parts.queue.clear();
         parts.vacancy.fill(PLACES * parts.lines.len(), |number| parts.first_slot(number as u32) != NIL);
         let kind = u64::from(C::NUMBER) | u64::from(sharing.owners) << 8 | u64::from(sharing.bits) << 16;
         parts.header[CONTRACT].store(kind, Ordering::Relaxed);
@@ -183,11 +186,13 @@ impl<'a> Parts<'a> {
         let (lines, words) = words.split_at(8 * lines(slots));
         let (lines, _) = lines.as_chunks();
         let (seats, words) = words.split_at(seats(slots));
+        let (queue, words) = words.split_at(queue::WORDS);
+        let queue = Queue::new(queue).ok_or(bad)?;
         let vacancy = Vacancy::new(words, PLACES * lines.len()).ok_or(bad)?;
         let crew = Crew::attach(crew);
         let rows = (lines.len() / ROW).max(1);
         let seats = &seats[..slots];
-        Ok(Parts { header, crew, lines, rows, seats, slots: slots as u32, vacancy, sharing, seed })
+        Ok(Parts { header, crew, lines, rows, seats, slots: slots as u32, queue, vacancy, sharing, seed })
     }
 
     /// The slot that a place has in the beginning: each line gets one before any gets a second.
@@ -236,6 +241,20 @@ impl<'a> Parts<'a> {
 
     pub(super) fn interrupt(&self) {
         self.header[INTERRUPTED].store(1, Ordering::Relaxed);
+        self.queue.call_all();
+    }
+
+    /// The same, with a way to wake those who wait.
+    pub(super) fn waking(self, wake: Wake) -> Self {
+        Parts { queue: self.queue.waking(wake), ..self }
+    }
+
+    /// Tells the first in line that a slot may be free, if a word was replaced by this one.
+    #[inline(always)]
+    pub(super) fn freed(&self, next: Word) {
+        if self.queue.is_awaited() && !next.is_referred() {
+            self.queue.call_first();
+        }
     }
 
     /// Moves the hand of the eviction by a slot, and tells where that is; `None` if it moves just now.

@@ -93,7 +93,16 @@ impl<'a> Parts<'a> {
         })
     }
 
-    fn take_back(&self, dead: Owner, mut abandoned: impl FnMut(u32, u64)) -> Result<Reclaimed, ReclaimError> {
+    /// Takes back what a dead process had, and tells those who wait for it.
+    fn take_back(&self, dead: Owner, abandoned: impl FnMut(u32, u64)) -> Result<Reclaimed, ReclaimError> {
+        self.queue.forsake(dead);
+        let taken = self.take_back_slots(dead, abandoned);
+        self.queue.call_first();
+        self.queue.tell_all();
+        taken
+    }
+
+    fn take_back_slots(&self, dead: Owner, mut abandoned: impl FnMut(u32, u64)) -> Result<Reclaimed, ReclaimError> {
         let field = self.field(dead);
         let mut all = Reclaimed::default();
         self.release_all(dead);

@@ -60,11 +60,14 @@ mod contract;
 mod error;
 mod grant;
 mod hit;
+mod holding;
 mod layout;
 mod line;
 mod members;
 mod place;
+mod queue;
 mod take;
+mod turn;
 mod vacancy;
 mod word;
 
@@ -81,8 +84,11 @@ pub use error::{
     AllocError, AttachError, Blocked, FillError, ForgetError, FreeError, JoinError, LookError, ReclaimError,
 };
 pub use grant::{Grant, Pin};
+pub use holding::Holding;
 pub use layout::{Contract, Sharing, words_for};
 pub use members::Reclaimed;
+pub use queue::Wake;
+pub use turn::{First, Turn};
 
 use layout::Parts;
 use members::Count;
@@ -138,6 +144,13 @@ impl<'a, C: Contract> SlotCache<'a, C> {
         Ok(SlotCache { parts: Parts::attach::<C>(words)?, contract: PhantomData })
     }
 
+    /// The same, with a way to wake those who sleep on a word of it: for who shares it with [those who
+    /// wait](Client::stand). Without one they find out by themselves, when they look again.
+    #[must_use]
+    pub fn waking(self, wake: Wake) -> Self {
+        SlotCache { parts: self.parts.waking(wake), contract: PhantomData }
+    }
+
     /// Makes a process one of those that use the cache; once a process.
     ///
     /// # Errors
@@ -163,6 +176,18 @@ impl<'a, C: Contract> SlotCache<'a, C> {
     /// The processes that joined and neither left nor were reclaimed.
     pub fn members(&self) -> impl Iterator<Item = (Owner, Identity)> {
         self.parts.members()
+    }
+
+    /// How many stand in line for a slot, just then.
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        self.parts.queue.count()
+    }
+
+    /// A word in which those who look after the dead can note when they did; 0 in the beginning.
+    #[must_use]
+    pub fn patrolled(&self) -> &'a AtomicU64 {
+        self.parts.queue.patrolled()
     }
 
     /// Slots that there are.

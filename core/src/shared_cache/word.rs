@@ -80,8 +80,9 @@ impl Word {
     #[inline]
     pub(super) fn replace(self, word: &AtomicU64, next: Word) -> Result<(), Word> {
         // ORDERING: release, so that what this client did with the slot is over before the next one begins; acquire,
-        // so that this client sees what others wrote to the slot, or had read of it, before.
-        match word.compare_exchange(self.0, next.0, Ordering::AcqRel, Ordering::Acquire) {
+        // so that this client sees what others wrote to the slot, or had read of it, before. Sequentially consistent, so that
+        // who frees a slot or ends a fill sees behind it who waits; processors do not tell the two apart.
+        match word.compare_exchange(self.0, next.0, Ordering::SeqCst, Ordering::Acquire) {
             Ok(_) => Ok(()),
             Err(now) => Err(Word(now)),
         }

@@ -27,9 +27,11 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use umbra_core::atomic::AtomicU64;
 use umbra_core::shared_cache::{AttachError, Client, Contract, JoinError, ReclaimError, Reclaimed, Sharing, words_for};
 
 use super::passing::Passing;
+use crate::channel::{Patrol, Shared};
 use crate::sys::fork;
 use crate::sys::host;
 use crate::sys::mapped_cache::{MappedCache, PlaceError};
@@ -93,6 +95,7 @@ impl From<PlaceError> for MappedError {
 #[derive(Debug)]
 pub struct Mapped<C: Contract> {
     cache: MappedCache<C>,
+    reclaims: bool,
     /// In which process the place was taken.
     life: u32,
 }
@@ -129,7 +132,25 @@ impl<C: Contract> Mapped<C> {
 
     fn over(cache: MappedCache<C>) -> Mapped<C> {
         fork::watch();
-        Mapped { cache, life: fork::life() }
+        Mapped { cache, reclaims: false, life: fork::life() }
+    }
+
+    /// Has all who wait here [take back](Self::reclaim) what dead processes held, five times a second at most. A fill that was
+    /// begun counts as given up then: the next `alloc` of its data finds the slot empty.
+    ///
+    /// Whoever asks for this promises that a process that dies leaves nobody behind who writes into its slots: no device, no
+    /// remote read.
+    #[must_use]
+    pub fn reclaiming(mut self) -> Mapped<C> {
+        self.reclaims = true;
+        self
+    }
+
+    /// Looks after the dead, if that is wanted, and if it is time again and no other process did.
+    pub(super) fn patrol(&self) {
+        if self.reclaims {
+            Patrol::new(Place(self.client())).patrol();
+        }
     }
 
     /// A descriptor of the memory, for another process to [attach](Self::attach) by.
@@ -161,6 +182,24 @@ impl<C: Contract> Mapped<C> {
         let mut done = Reclaimed::default();
         let buried = self.within(within, |client| reclaim_once(client, &mut done, &mut abandoned));
         buried.map(|()| done).map_err(|why| Unreclaimed { done, why })
+    }
+}
+
+/// The place of one who looks after the dead.
+struct Place<'a, C>(Client<'a, C>);
+
+impl<C: Contract> Shared for Place<'_, C> {
+    fn patrolled(&self) -> &AtomicU64 {
+        self.0.cache().patrolled()
+    }
+    fn looked(&self) -> Option<&AtomicU64> {
+        None
+    }
+    fn bury_dead(&self) -> usize {
+        let before = self.0.cache().members().count();
+        // What is in the way now may be gone the next time.
+        let _ = reclaim_once(self.0, &mut Reclaimed::default(), &mut |_, _| ());
+        before.saturating_sub(self.0.cache().members().count())
     }
 }
 

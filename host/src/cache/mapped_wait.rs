@@ -1,7 +1,7 @@
-//! Waiting at a slot cache that processes share.
+//! Waiting at a slot cache that processes share, for whatever may pass.
 //!
-//! No process tells another when it is done, because it may die before. So who waits asks again, more and more seldom, and
-//! gives up when his time is over. Nobody stands in line: of several who wait, any may be next.
+//! For a slot there is a [line](Mapped::alloc). Who waits for anything else asks again, more and more seldom, and gives up when
+//! his time is over; who waits for content is woken when a fill ends, if the one who ended it lived to tell.
 //!
 //! ```
 //! use std::time::Duration;
@@ -10,29 +10,32 @@
 //! use umbra_core::shared_cache::Sharing;
 //! let cache = Mapped::<Remembering>::create(1, Sharing::new(8, 31).ok_or("too many")?)?;
 //! let patience = Duration::from_millis(1);
-//! let grant = cache.within(patience, |client| client.alloc(42))?;
+//! let grant = cache.alloc(42, patience)?;
 //! assert_eq!(grant.found, Found::Empty); // Load data 42 into the slot, and then:
 //! cache.within(patience, |client| client.remember(42))?;
 //! cache.filled(42, patience)?;
-//! assert!(cache.within(patience, |client| client.alloc(43)).is_err(), "all slots are in use");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! *Cost*: what does not have to wait costs what it costs without a time, and a look at the clock only if it has to. Between
-//! two questions it sleeps, for 2 milliseconds at most.
+//! two questions it sleeps, for 2 milliseconds at most, and for 50 while somebody fills.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use umbra_core::cache::{Remembers, State};
+use umbra_core::event::{SLICE, Wait as _};
 use umbra_core::shared_cache::{Client, Contract, LookError};
+use umbra_core::time::Lapse;
 
 use super::mapped::Mapped;
 use super::passing::Passing;
+use crate::sys::clock;
+use crate::sys::futex::Futex;
 
 /// The first sleep between two questions, and the longest.
-const FIRST: Duration = Duration::from_micros(10);
-const LONGEST: Duration = Duration::from_millis(2);
+pub(super) const FIRST: Duration = Duration::from_micros(10);
+pub(super) const LONGEST: Duration = Duration::from_millis(2);
 
 /// Why there is no content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -73,7 +76,8 @@ impl Passing for UnfilledError {
 
 impl<C: Contract> Mapped<C> {
     /// Does what is told, again as long as its error may [pass](Passing::passes), for at most so long; without a time, once.
-    /// So an `alloc` waits until a slot is free, and any call until another process is done with what both need.
+    /// So any call waits until another process is done with what both need. An `alloc` that waits so stands in no line: use
+    /// [`Mapped::alloc`].
     ///
     /// # Errors
     /// The last error.
@@ -95,6 +99,7 @@ impl<C: Contract> Mapped<C> {
             }
             thread::sleep(sleep.min(left));
             sleep = (sleep * 2).min(LONGEST);
+            self.patrol();
         }
     }
 }
@@ -105,11 +110,42 @@ impl<C: Contract + Remembers> Mapped<C> {
     /// # Errors
     /// [`UnfilledError`].
     pub fn filled(&self, data: u64, within: Duration) -> Result<(), UnfilledError> {
-        self.within(within, |client| match client.state(data)? {
+        let first = match self.look(data) {
+            Err(error) if error.passes() && !within.is_zero() => error,
+            done => return done,
+        };
+        let event = self.client().fill_event(data);
+        let deadline = clock::now() + Lapse(u64::try_from(within.as_nanos()).unwrap_or(u64::MAX));
+        let (mut error, mut pause) = (first, FIRST);
+        loop {
+            let now = clock::now();
+            if now >= deadline {
+                self.patrol();
+                return Err(error);
+            }
+            let seen = event.announce();
+            error = match self.look(data) {
+                Err(error) if error.passes() => error,
+                done => return done,
+            };
+            let slice = match error {
+                UnfilledError::Filling { .. } => SLICE,
+                // Somebody is in the way, who tells nobody when he is done.
+                _ => Lapse(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX)),
+            };
+            pause = (pause * 2).min(LONGEST);
+            Futex.sleep(event.word(), seen, deadline.min(now + slice));
+            self.patrol();
+        }
+    }
+
+    /// Whether the content is there.
+    fn look(&self, data: u64) -> Result<(), UnfilledError> {
+        match self.client().state(data)? {
             Some(State::InUse | State::Idle) => Ok(()),
             Some(State::Filling) => Err(UnfilledError::Filling { data }),
             Some(State::Abandoned) => Err(UnfilledError::Abandoned { data }),
             None => Err(UnfilledError::NotAssigned { data }),
-        })
+        }
     }
 }

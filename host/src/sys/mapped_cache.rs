@@ -1,7 +1,9 @@
 //! A place at a slot cache whose words lie in a mapping, kept together with it.
 
+use umbra_core::event::Wait as _;
 use umbra_core::shared_cache::{AttachError, Client, Contract, Identity, JoinError, Sharing, SlotCache};
 
+use super::futex::Futex;
 use super::process::Processes;
 use super::segment::Segment;
 use super::shared_heap::words;
@@ -65,7 +67,8 @@ impl<C: Contract> MappedCache<C> {
         segment: Segment,
         take: impl FnOnce(SlotCache<'static, C>) -> Result<Client<'static, C>, JoinError>,
     ) -> Result<MappedCache<C>, PlaceError> {
-        let client = take(cache.map_err(PlaceError::Attach)?).map_err(PlaceError::Join)?;
+        let cache = cache.map_err(PlaceError::Attach)?.waking(|word| Futex.wake(word));
+        let client = take(cache).map_err(PlaceError::Join)?;
         Ok(MappedCache { client, segment })
     }
 

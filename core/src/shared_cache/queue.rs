@@ -1,0 +1,549 @@
+//! Those who wait for a slot, in the order in which they came.
+//!
+//! A ring of records, each of which says who waits, with his ticket, and is what he sleeps on. Who comes takes the record
+//! behind the last one by a compare-and-swap that also says whose it is; that the ring is longer now anybody can note. Who
+//! goes says so in his record, and anybody takes those who have gone off the front. So nobody waits for somebody who is
+//! stopped or was killed halfway.
+//!
+//! Only the first takes a slot. Whoever frees one *calls* him, and wakes him. Who was called *answers* before he looks for a
+//! slot, so a slot that is freed while he looks calls him again. Who goes calls the next, so that no call is lost with him.
+//! Killed or stopped in the midst of this, a process leaves a call that nobody hears: all who wait have to look again now
+//! and then, and those behind one who does not answer can [pass over](super::Turn::pass_over) him.
+//!
+//! How many wait is in one word, in a line of the processor's cache that only those change who come and go: that is all that
+//! a `free` looks at if nobody waits.
+//!
+//! In words: the ticket of the first, and how many there are; what the caller notes of his patrols; filled up to eight; an
+//! event for every eighth home line, of fills that ended; the records.
+
+use crate::atomic::{AtomicU64, Ordering, fence};
+use crate::event::{EventCount, Wait};
+use crate::shared_slots::Owner;
+use crate::time::Time;
+
+use super::take::ATTEMPTS;
+
+/// Those who can stand in line at once; a power of two, so that tickets can begin anew.
+pub(super) const RECORDS: usize = if cfg!(loom) { 4 } else { 256 };
+const PATROLLED: usize = 1;
+const FRONT: usize = 8;
+/// Loom would try when each of them is looked at.
+const FILLS: usize = if cfg!(loom) { 1 } else { 8 };
+const FIRST: usize = FRONT + FILLS;
+pub(super) const WORDS: usize = FIRST + RECORDS;
+
+/// Wakes whoever sleeps on this word, in all processes.
+pub type Wake = fn(&AtomicU64);
+
+/// Nobody sleeps where nothing can wake him.
+pub(super) const NOBODY: Wake = |_| ();
+
+/// For events: only wakes.
+struct Waker(Wake);
+
+impl Wait for Waker {
+    fn now(&self) -> Time {
+        Time::ZERO
+    }
+    fn sleep(&self, _: &AtomicU64, _: u32, _: Time) {}
+    fn wake(&self, word: &AtomicU64) {
+        (self.0)(word);
+    }
+}
+
+/// A record as it was read: a ticket (32 bits); in the half that is slept on how often its users answered (24), the owner and
+/// one (6), and what he does (2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Record(u64);
+
+const GONE: u64 = 0;
+const WAITS: u64 = 1;
+const CALLED: u64 = 2;
+const DOES: u64 = 3;
+const OWNER: u32 = 2;
+const OWNER_MASK: u64 = 0x3f << OWNER;
+const ANSWER: u64 = 1 << 8;
+const LOWER: u64 = u32::MAX as u64;
+
+impl Record {
+    fn of(word: &AtomicU64) -> Record {
+        Record(word.load(Ordering::Acquire))
+    }
+    /// Of one who has gone, a round before this ticket.
+    const fn before(ticket: u32) -> Record {
+        Record((ticket.wrapping_sub(RECORDS as u32) as u64) << 32 | GONE)
+    }
+    pub(super) const fn ticket(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+    const fn does(self) -> u64 {
+        self.0 & DOES
+    }
+    pub(super) const fn is_called(self) -> bool {
+        self.does() == CALLED
+    }
+    const fn is_in_line(self) -> bool {
+        matches!(self.does(), WAITS | CALLED)
+    }
+    pub(super) const fn owner(self) -> u8 {
+        (((self.0 & OWNER_MASK) >> OWNER) as u8).wrapping_sub(1)
+    }
+    const fn doing(self, what: u64) -> Record {
+        Record(self.0 & !DOES | what)
+    }
+    const fn answered(self) -> Record {
+        let answers = self.0.wrapping_add(ANSWER) & LOWER;
+        Record(self.0 & !LOWER | answers).doing(WAITS)
+    }
+    /// The next who waits in it; his answers go on where those of the last one ended, so no two users look the same.
+    const fn taken(self, ticket: u32, owner: Owner) -> Record {
+        let lower = self.answered().0 & LOWER & !OWNER_MASK;
+        Record((ticket as u64) << 32 | lower | (owner.number() as u64 + 1) << OWNER)
+    }
+    fn replace(self, word: &AtomicU64, next: Record) -> bool {
+        // ORDERING: who is called sees what was done before; fences do the rest.
+        word.compare_exchange(self.0, next.0, Ordering::SeqCst, Ordering::Acquire).is_ok()
+    }
+}
+
+/// The ticket of the first, and how many there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Ends(u64);
+
+impl Ends {
+    const fn first(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+    const fn count(self) -> u32 {
+        self.0 as u32
+    }
+    /// The ticket of who comes next.
+    const fn next(self) -> u32 {
+        self.first().wrapping_add(self.count())
+    }
+    const fn longer(self) -> Ends {
+        Ends((self.first() as u64) << 32 | self.count().wrapping_add(1) as u64)
+    }
+    /// The caller knows that there is one.
+    const fn without_first(self) -> Ends {
+        Ends((self.first().wrapping_add(1) as u64) << 32 | self.count().wrapping_sub(1) as u64)
+    }
+}
+
+/// The words, as one process looks at them, and how it wakes others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queue<'a> {
+    ends: &'a AtomicU64,
+    patrolled: &'a AtomicU64,
+    fills: &'a [AtomicU64; FILLS],
+    records: &'a [AtomicU64; RECORDS],
+    wake: Wake,
+}
+
+impl<'a> Queue<'a> {
+    /// Over [`WORDS`] words; `None` if they are fewer.
+    pub(super) fn new(words: &'a [AtomicU64]) -> Option<Self> {
+        let (front, words) = words.split_first_chunk::<FRONT>()?;
+        let (fills, records) = words.split_first_chunk()?;
+        Some(Queue {
+            ends: &front[0],
+            patrolled: &front[PATROLLED],
+            fills,
+            records: records.first_chunk()?,
+            wake: NOBODY,
+        })
+    }
+
+    pub(super) const fn waking(self, wake: Wake) -> Self {
+        Queue { wake, ..self }
+    }
+
+    /// Empties it; nobody uses it meanwhile.
+    pub(super) fn clear(&self) {
+        for word in [self.ends, self.patrolled].into_iter().chain(self.fills) {
+            word.store(0, Ordering::Relaxed);
+        }
+        for (ticket, record) in (0..).zip(self.records) {
+            record.store(Record::before(ticket).0, Ordering::Relaxed);
+        }
+    }
+
+    fn ends(&self) -> Ends {
+        Ends(self.ends.load(Ordering::Acquire))
+    }
+
+    fn change(&self, ends: Ends, next: Ends) -> bool {
+        self.ends.compare_exchange(ends.0, next.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    pub(super) fn record(&self, ticket: u32) -> &'a AtomicU64 {
+        &self.records[ticket as usize % RECORDS]
+    }
+
+    /// Whether somebody waits, as far as one has to know who has just freed a slot by a read-modify-write of order `SeqCst`.
+    #[inline(always)]
+    pub(super) fn is_awaited(&self) -> bool {
+        // Loom does not know sequentially consistent accesses, only fences.
+        if cfg!(loom) {
+            fence(Ordering::SeqCst);
+        }
+        // ORDERING: sequentially consistent, like the change before: either this sees who came, or he, behind the fence of
+        // `answer`, sees the slot. Free of charge where loads are ordered.
+        self.ends.load(Ordering::SeqCst) as u32 != 0
+    }
+
+    /// How many wait, just then.
+    pub(super) fn count(&self) -> u32 {
+        self.ends().count()
+    }
+
+    /// When somebody last looked after the dead; for the caller.
+    pub(super) fn patrolled(&self) -> &'a AtomicU64 {
+        self.patrolled
+    }
+
+    /// Stands in line; `None` if there is no room.
+    pub(super) fn stand(&self, owner: Owner) -> Option<u32> {
+        for _ in 0..ATTEMPTS {
+            let mut ends = self.ends();
+            if ends.count() as usize >= RECORDS {
+                // Somebody at the front may have gone without taking himself off.
+                self.first();
+                ends = self.ends();
+                if ends.count() as usize >= RECORDS {
+                    return None;
+                }
+            }
+            let ticket = ends.next();
+            let (record, word) = (self.record(ticket), Record::of(self.record(ticket)));
+            if word.ticket() == ticket {
+                // Somebody came who did not yet note it.
+                self.change(ends, ends.longer());
+                continue;
+            }
+            // As long as a record has the ticket before this one, nobody has it, and the ring ends here.
+            let is_free = word.ticket() == Record::before(ticket).ticket() && !word.is_in_line();
+            if is_free && word.replace(record, word.taken(ticket, owner)) {
+                self.note(ticket);
+                return Some(ticket);
+            }
+        }
+        None
+    }
+
+    /// Notes that the ring goes as far as this ticket.
+    fn note(&self, ticket: u32) {
+        for _ in 0..ATTEMPTS {
+            let ends = self.ends();
+            if ends.next() != ticket || self.change(ends, ends.longer()) {
+                return;
+            }
+        }
+    }
+
+    /// Who is first, after those were taken off the front who have gone.
+    pub(super) fn first(&self) -> Option<Record> {
+        for _ in 0..ATTEMPTS {
+            let ends = self.ends();
+            if ends.count() == 0 {
+                return None;
+            }
+            let word = Record::of(self.record(ends.first()));
+            if word.ticket() == ends.first() && word.is_in_line() {
+                return Some(word);
+            }
+            self.change(ends, ends.without_first());
+        }
+        None
+    }
+
+    /// Has the first look for a slot, unless he is about to.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn call_first(&self) {
+        // ORDERING: between what was done before and the look at who is called already: pairs with `answer`.
+        fence(Ordering::SeqCst);
+        for _ in 0..ATTEMPTS {
+            let Some(word) = self.first() else { return };
+            let record = self.record(word.ticket());
+            if word.is_called() {
+                return;
+            }
+            if word.replace(record, word.doing(CALLED)) {
+                return (self.wake)(record);
+            }
+        }
+    }
+
+    /// Has all look, and those who wait for content.
+    pub(super) fn call_all(&self) {
+        fence(Ordering::SeqCst);
+        for record in self.records {
+            for _ in 0..ATTEMPTS {
+                let word = Record::of(record);
+                if !word.is_in_line() || word.replace(record, word.doing(CALLED)) {
+                    break;
+                }
+            }
+            (self.wake)(record);
+        }
+        self.tell_all();
+    }
+
+    /// Tells all who wait for content to look.
+    pub(super) fn tell_all(&self) {
+        for word in self.fills {
+            EventCount::new(word).notify(&Waker(self.wake));
+        }
+    }
+
+    /// Tells those who wait for content whose home this is, after a read-modify-write of order `SeqCst`.
+    pub(super) fn tell(&self, home: usize) {
+        self.event(home).notify_after_swap(&Waker(self.wake));
+    }
+
+    /// What those wait for who wait for content of this home.
+    pub(super) fn event(&self, home: usize) -> EventCount<'a> {
+        EventCount::new(&self.fills[home % FILLS])
+    }
+
+    /// The answer to a call, if there was one: what to sleep on unless there is a slot; `None` for who was passed over.
+    pub(super) fn answer(&self, ticket: u32) -> Option<u32> {
+        let record = self.record(ticket);
+        for _ in 0..ATTEMPTS {
+            let word = Record::of(record);
+            if word.ticket() != ticket || !word.is_in_line() {
+                return None;
+            }
+            let next = if word.is_called() { word.answered() } else { word };
+            if next == word || word.replace(record, next) {
+                // ORDERING: between this, and what is looked for behind it: pairs with `is_awaited` and `call_first`.
+                fence(Ordering::SeqCst);
+                return Some(next.0 as u32);
+            }
+        }
+        None
+    }
+
+    /// Leaves the line, if this ticket is in it.
+    pub(super) fn leave(&self, ticket: u32) {
+        let record = self.record(ticket);
+        for _ in 0..ATTEMPTS {
+            let word = Record::of(record);
+            if word.ticket() != ticket || !word.is_in_line() || word.replace(record, word.doing(GONE)) {
+                break;
+            }
+        }
+        self.call_first();
+    }
+
+    /// Takes one out of the line who has done nothing since he was seen.
+    pub(super) fn take_out(&self, word: Record) {
+        word.replace(self.record(word.ticket()), word.doing(GONE));
+        self.call_first();
+    }
+
+    /// Takes those of a dead owner out of the line.
+    pub(super) fn forsake(&self, dead: Owner) {
+        for record in self.records {
+            for _ in 0..ATTEMPTS {
+                let word = Record::of(record);
+                let is_his = word.is_in_line() && word.owner() == dead.number();
+                if !is_his || word.replace(record, word.doing(GONE)) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Places of an owner in the line, just then.
+    pub(super) fn places_of(&self, owner: Owner) -> u32 {
+        let words = self.records.iter().map(Record::of);
+        words.filter(|word| word.is_in_line() && word.owner() == owner.number()).count() as u32
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[allow(clippy::unwrap_used, reason = "helpers of tests")]
+mod tests {
+    use std::collections::VecDeque;
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::super::Turn;
+    use super::*;
+
+    fn memory() -> Vec<AtomicU64> {
+        (0..WORDS).map(|_| AtomicU64::new(u64::MAX)).collect()
+    }
+
+    fn owner(number: u8) -> Owner {
+        Owner::new(number).unwrap()
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Stand(u8),
+        Leave(usize),
+        Answer(usize),
+        Call,
+        PassOver(usize),
+        Die(u8),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => (0..3_u8).prop_map(Step::Stand),
+            3 => any::<usize>().prop_map(Step::Leave),
+            3 => any::<usize>().prop_map(Step::Answer),
+            3 => Just(Step::Call),
+            1 => any::<usize>().prop_map(Step::PassOver),
+            1 => (0..3_u8).prop_map(Step::Die),
+        ]
+    }
+
+    /// What a list of those who wait says: owner, ticket, and whether he was called.
+    #[derive(Default)]
+    struct Model(VecDeque<(u8, u32, bool)>);
+
+    impl Model {
+        fn call_first(&mut self) {
+            if let Some((_, _, called)) = self.0.front_mut() {
+                *called = true;
+            }
+        }
+
+        fn remove(&mut self, ticket: u32) {
+            self.0.retain(|&(_, other, _)| other != ticket);
+        }
+    }
+
+    fn play(queue: Queue<'_>, steps: &[Step]) {
+        let mut model = Model::default();
+        let mut turns: Vec<Turn<'_>> = Vec::new();
+        let mut last = None;
+        for &step in steps {
+            match step {
+                Step::Stand(number) => match Turn::take(queue, owner(number)) {
+                    Some(turn) => {
+                        let follows = last.is_none_or(|last: u32| turn.ticket() == last.wrapping_add(1));
+                        assert!(follows, "tickets count up: {} after {last:?}", turn.ticket());
+                        last = Some(turn.ticket());
+                        model.0.push_back((number, turn.ticket(), false));
+                        turns.push(turn);
+                    }
+                    None => {
+                        let (first, next) = (model.0.front().unwrap().1, last.unwrap().wrapping_add(1));
+                        assert_eq!(next.wrapping_sub(first), RECORDS as u32, "there was room");
+                    }
+                },
+                Step::Leave(at) if !turns.is_empty() => {
+                    let turn = turns.swap_remove(at % turns.len());
+                    model.remove(turn.ticket());
+                    model.call_first();
+                    drop(turn);
+                }
+                Step::Answer(at) if !turns.is_empty() => {
+                    let turn = &turns[at % turns.len()];
+                    let waiter = model.0.iter_mut().find(|(_, ticket, _)| *ticket == turn.ticket());
+                    let seen = turn.answer();
+                    assert_eq!(seen.is_some(), waiter.is_some(), "who was passed over knows it");
+                    if let (Some(seen), Some((_, _, called))) = (seen, waiter) {
+                        assert_eq!(turn.word().load(Ordering::Relaxed) as u32, seen);
+                        *called = false;
+                    }
+                }
+                Step::Call => {
+                    queue.call_first();
+                    model.call_first();
+                }
+                Step::PassOver(at) if !turns.is_empty() => {
+                    let turn = &turns[at % turns.len()];
+                    if let Some(first) = turn.ahead() {
+                        assert_eq!(first.is_called(), model.0[0].2);
+                        turn.pass_over(first);
+                        model.0.pop_front();
+                        model.call_first();
+                    }
+                }
+                Step::Die(number) => {
+                    queue.forsake(owner(number));
+                    queue.call_first();
+                    model.0.retain(|&(other, _, _)| other != number);
+                    model.call_first();
+                }
+                Step::Leave(_) | Step::Answer(_) | Step::PassOver(_) => {}
+            }
+            let first = queue.first().map(|word| (word.owner(), word.ticket(), word.is_called()));
+            assert_eq!(first, model.0.front().copied());
+            assert_eq!(queue.is_awaited(), !model.0.is_empty(), "a free looks at this alone");
+            let of_first = model.0.iter().filter(|&&(number, _, _)| number == 0).count();
+            assert_eq!(queue.places_of(owner(0)) as usize, of_first);
+        }
+        drop(turns);
+        assert_eq!(queue.count(), 0);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 256 }, ..ProptestConfig::default() })]
+        #[test]
+        fn a_list_of_those_who_wait_says_the_same(steps in prop::collection::vec(step(), 1..if cfg!(miri) { 30 } else { 700 })) {
+            let memory = memory();
+            let queue = Queue::new(&memory).unwrap();
+            queue.clear();
+            play(queue, &steps);
+            // And where tickets begin anew.
+            let first = 0_u32.wrapping_sub(40);
+            queue.ends.store(u64::from(first) << 32, Ordering::Relaxed);
+            for ticket in (first..=u32::MAX).chain(0..RECORDS as u32 - 40) {
+                queue.record(ticket).store(Record::before(ticket).0, Ordering::Relaxed);
+            }
+            play(queue, &steps);
+        }
+    }
+
+    #[test]
+    fn the_line_is_as_long_as_there_are_records_and_no_longer() {
+        let memory = memory();
+        let queue = Queue::new(&memory).unwrap();
+        queue.clear();
+        let mut turns: Vec<_> = (0..RECORDS).map(|_| Turn::take(queue, owner(1)).unwrap()).collect();
+        assert!(Turn::take(queue, owner(1)).is_none());
+        // Who leaves in the middle makes no room: the ring is as long as before.
+        drop(turns.remove(5));
+        assert!(Turn::take(queue, owner(1)).is_none());
+        drop(turns.remove(0));
+        assert!(Turn::take(queue, owner(1)).is_some());
+    }
+
+    #[test]
+    fn damaged_words_end_each_call() {
+        for value in [0, 1, u64::MAX, 1 << 32, u64::MAX >> 1] {
+            let memory: Vec<_> = (0..WORDS).map(|at| AtomicU64::new(value ^ (at as u64 & 3))).collect();
+            let queue = Queue::new(&memory).unwrap();
+            let turn = Turn::take(queue, owner(1));
+            let _ = turn.as_ref().and_then(Turn::answer);
+            queue.call_first();
+            queue.call_all();
+            queue.forsake(owner(1));
+            drop(turn);
+        }
+    }
+
+    #[test]
+    fn who_came_and_was_killed_before_he_noted_it_is_in_line() {
+        let memory = memory();
+        let queue = Queue::new(&memory).unwrap();
+        queue.clear();
+        let record = queue.record(0);
+        let word = Record::of(record);
+        word.replace(record, word.taken(0, owner(2)));
+        assert!(!queue.is_awaited());
+        let second = Turn::take(queue, owner(1)).unwrap();
+        assert_eq!((second.ticket(), queue.count()), (1, 2));
+        assert_eq!(second.ahead().and_then(|first| first.owner()), Some(owner(2)));
+        queue.forsake(owner(2));
+        assert_eq!((second.ahead(), queue.count()), (None, 1));
+    }
+}
