@@ -357,6 +357,35 @@ static void all_are_killed(int memory)
     must(umbra_shared_cache_leave(cache));
 }
 
+/* What a killed process held is taken back by those who wait, if they asked for that. */
+static void one_is_killed_while_others_wait(void)
+{
+    umbra_shared_cache cache = cache_of(UMBRA_CACHE_FORGETFUL | UMBRA_SHARED_CACHE_RECLAIM, 1, 2);
+    char detail[512];
+    uint32_t slot, found;
+    pid_t pid;
+    int memory, says;
+    doing = "a killed process, while others wait";
+    must(umbra_shared_cache_share(cache, &memory));
+    pid = start(memory, stay, &says);
+    hear(says);
+    CHECK(umbra_shared_cache_alloc(cache, 1, 5, &slot, &found) == -UMBRA_ETIMEOUT);
+    CHECK(umbra_error_detail(detail, sizeof detail, NULL) == 0 && strstr(detail, "has 1 slots, of which it fills 1") != NULL);
+    must(umbra_shared_cache_alloc(cache, (uint64_t)pid, 0, &slot, &found));
+    CHECK(found == UMBRA_FOUND_ASSIGNED);
+    kill_it(pid, says);
+    CHECK(umbra_shared_cache_wait_filled(cache, (uint64_t)pid, PATIENCE_MS) == -UMBRA_EABANDONED);
+    must(umbra_shared_cache_free(cache, (uint64_t)pid, 0));
+
+    pid = start(memory, stay, &says);
+    hear(says);
+    kill_it(pid, says);
+    must(umbra_shared_cache_alloc(cache, 1, PATIENCE_MS, &slot, &found));
+    CHECK(found == UMBRA_FOUND_EMPTY);
+    must(umbra_shared_cache_leave(cache));
+    CHECK(close(memory) == 0);
+}
+
 /* What a reclaim told that was begun within another. */
 struct within {
     umbra_shared_cache cache;
@@ -649,6 +678,7 @@ int main(void)
     must(umbra_shared_cache_leave(cache));
     all_are_killed(memory);
     two_are_killed();
+    one_is_killed_while_others_wait();
     CHECK(close(memory) == 0 && munmap(content, SLOTS * SLOT_BYTES) == 0);
     printf("all is right\n");
     return 0;

@@ -394,9 +394,14 @@ int umbra_caches_destroy(umbra_caches caches);
 
 typedef uint64_t umbra_shared_cache;
 
+/* Beside a contract (with |): this process takes back what dead ones held while it waits, as umbra_shared_cache_reclaim does, and
+ * without being told of their fills. It promises that a process that dies leaves nobody behind who writes into its slots: no
+ * device, no remote read. */
+#define UMBRA_SHARED_CACHE_RECLAIM 0x100
+
 struct umbra_shared_cache_options {
     size_t size;                    /* sizeof(struct umbra_shared_cache_options) */
-    uint32_t contract;              /* UMBRA_CACHE_... */
+    uint32_t contract;              /* UMBRA_CACHE_..., with UMBRA_SHARED_CACHE_RECLAIM or without */
     uint32_t slots;                 /* numbered from 0 */
     uint32_t processes;             /* that can use it at once, 30 at most; 0: 8 */
     uint32_t references;            /* of each process to one slot, rounded up to 1, 3, 7, ...; 0: all, 31 for 8 processes */
@@ -420,12 +425,13 @@ int umbra_shared_cache_attach_or_succeed(int descriptor, uint32_t contract,
 int umbra_shared_cache_leave(umbra_shared_cache cache);
 
 /* A call with a timeout_ms is made again for so long while another process is changing what it needs, which seldom takes a
- * microsecond, but lasts if that process died: then -UMBRA_ETIMEOUT, and a umbra_shared_cache_reclaim helps. With 0 it is made
- * once, and -UMBRA_EBUSY says this. */
+ * microsecond, but lasts if that process died: then -UMBRA_ETIMEOUT, and a umbra_shared_cache_reclaim helps, which calls of a
+ * process make by themselves that joined with UMBRA_SHARED_CACHE_RECLAIM. With 0 it is made once, and -UMBRA_EBUSY says this. */
 
-/* Takes a reference to the slot of data; found is UMBRA_FOUND_.... If all slots are in use, asks again for at most timeout_ms, in
- * no line: any of those who wait may be next. With 0: -UMBRA_EFULL; also if this process has as many references to the data as
- * are counted. Each is followed by one umbra_shared_cache_free of this process. */
+/* Takes a reference to the slot of data; found is UMBRA_FOUND_.... If all slots are in use, or others wait for one, waits in line
+ * for at most timeout_ms; but never for data that is present. -UMBRA_ETIMEOUT: umbra_error_detail says who holds the slots. With 0:
+ * -UMBRA_EFULL; also if this process has as many references to the data as are counted. Each is followed by one
+ * umbra_shared_cache_free of this process. */
 int umbra_shared_cache_alloc(umbra_shared_cache cache, uint64_t data, uint64_t timeout_ms, uint32_t *slot, uint32_t *found);
 /* Waits until the slot of data is filled. -UMBRA_EABANDONED: allocate again, and fill it if it is found empty; so it is once a
  * process that died over it was reclaimed. With 0: -UMBRA_EFILLING. */

@@ -69,6 +69,10 @@ fn one(cache: &Cache, contents: &[AtomicU64], counts: &Counts, dice: &mut Dice) 
             Err(error) => panic!("{error}, which passes: {}", error.passes()),
         },
     }
+    if dice.throw(4) == 0 {
+        // Others find all slots in use meanwhile.
+        thread::yield_now();
+    }
     cache.within(PATIENCE, |client| client.free(data)).unwrap();
 }
 
