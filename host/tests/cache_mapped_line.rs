@@ -1,4 +1,6 @@
-//! Waiting for slots of a cache in a segment: in order of arrival, beside processes that are killed or do not answer.
+//! Waiting in line for the slots of a cache in a segment.
+//!
+//! In order of arrival, beside processes that are killed or do not answer.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod another;

@@ -1,4 +1,4 @@
-//! Operations of many threads on caches in one segment, of which each has the names of several processes.
+//! Operations of many threads on a cache in a segment, under several names.
 //!
 //! There are deadlines, fills that are given up, and handles that are dropped with all they hold. ThreadSanitizer runs it as
 //! well (step `tsan`): contents are touched without ordering, so that all order comes from the cache.
