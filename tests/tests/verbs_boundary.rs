@@ -1,21 +1,29 @@
-//! Boundary exchange over queue pairs of a real device (s7, s10, s34, s35, s41).
+//! Boundary exchange over queue pairs of a real device (s7, s10, s34, s35, s38, s40, s41).
 //!
 //! The bits are the same as over shared memory. Without a device each test says `skipped: ` and why.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use umbra::advect::{Options, Problem, run, run_rank, summary};
-use umbra::boundary::{Boundary, BoundaryError, Extent, Scope, Store, VerbsRing};
+use umbra::boundary::{
+    Boundary, BoundaryError, Extent, Greeting, Grid, Scope, Store, Transport as _, TransportError, VerbsRing,
+    largest_message,
+};
 use umbra::boundary::{Fields as _, Mesh as _};
-use umbra::verbs::Port;
+use umbra::sys::segment::Segment;
+use umbra::verbs::{Depths, Domain, Piece, Port, Queue, Region, Remote, Work, WorkStatus};
+use umbra_core::atomic::Ordering;
+use umbra_core::boundary::Message;
+use umbra_core::key::Access;
 use umbra_tests::answer::{good, value};
-use umbra_tests::boundary_job::{SETTINGS, long_extent, send_to_one_that_does_not_receive};
+use umbra_tests::boundary_job::{SETTINGS, long_extent, send_to_one_that_does_not_receive, shape, sparse};
 use umbra_tests::late::in_time;
 use umbra_tests::lost::{be, kill};
+use umbra_tests::machine::until;
 use umbra_tests::random_exchanges::Exchanges;
 use umbra_tests::rig;
 use umbra_tests::verbs::device;
@@ -126,6 +134,136 @@ fn s7_a_long_send_to_a_rank_that_never_receives_returns() {
         let Ok(ends) = ends(&port, long_extent()).try_into() else { unreachable!("two ranks") };
         send_to_one_that_does_not_receive::<VerbsRing>(ends, smallest_slot);
     }
+}
+
+/// The most and the least bytes that ranks hold to receive into, of those that were looked at.
+fn bounds(held: &[u64]) -> [u64; 2] {
+    [held.iter().copied().min().unwrap(), held.iter().copied().max().unwrap()]
+}
+
+#[test]
+fn s38_slots_grow_and_shrink_with_what_is_announced_and_no_bit_changes() {
+    let Some(port) = port() else { return };
+    let exchanges = Exchanges { ranks: 2, seed: 11, count: 600 };
+    // Room for all blocks on one rank.
+    let extent = Exchanges { ranks: 1, ..exchanges }.extent().unwrap();
+    let extent = Extent { ranks: 2, ..extent };
+    for every in [u32::MAX, 40] {
+        let held = all(&port, extent, |_, end| {
+            let mut held = Vec::new();
+            exchanges.run_dealt(end, every, |boundary| held.push(boundary.held().unwrap().receive)).unwrap();
+            bounds(&held)
+        });
+        assert!(held.iter().all(|[least, most]| least < most), "{held:?}");
+    }
+}
+
+#[test]
+fn s38_a_sparse_exchange_holds_what_it_announces_and_less_than_a_third_of_a_dense_one() {
+    let Some(port) = port() else { return };
+    let mesh = Grid::new(shape(3, 8, 2), [2; 3], [true; 3], 2);
+    let fields = [sparse(0.5, 0.5, 0.0); 10];
+    let extent = Extent { ranks: 2, slots: 2, message: largest_message(&mesh, &fields, 2) };
+    let held = |live: u16| {
+        let ranks = all(&port, extent, |rank, end| {
+            let mut boundary = Boundary::build(&mesh, &fields, end, SETTINGS).unwrap();
+            let mut store = Store::new(mesh.blocks(), mesh.shape().len(), &fields, 1);
+            for (block, field) in mesh.owned_by(rank).flat_map(|block| (0..live).map(move |field| (block, field))) {
+                store.allocate(block, field).unwrap();
+                store.stage(0).values_mut(block, field).unwrap().fill(1.0);
+            }
+            // Until what did not fit at first was given back.
+            (0..180).for_each(|_| boundary.exchange(&mut store.stage(0)).unwrap());
+            let held = boundary.held().unwrap().receive;
+            let announced = boundary.receive_bytes().0;
+            // Two slots in whole pages, and what votes are told on.
+            assert!((announced..=announced + 3 * 4096).contains(&held), "{held} for {announced}");
+            boundary.close().unwrap();
+            held
+        });
+        ranks.iter().sum::<u64>()
+    };
+    let [sparse, dense] = [1, 10].map(held);
+    assert!(sparse * 10 <= dense * 3, "{sparse} of {dense}");
+}
+
+/// A rank that writes what it likes to the board of another one.
+struct Liar {
+    queue: Queue,
+    region: Region,
+    board: Remote,
+}
+
+impl Liar {
+    /// Another rank, with a liar for its only peer.
+    fn with(port: &Port) -> (VerbsRing, Liar) {
+        let extent = Extent { ranks: 2, slots: 2, message: 4096 };
+        let mut ring = VerbsRing::new(port, extent, 0).unwrap();
+        let domain = Domain::new(&port.device).unwrap();
+        let mut queue = Queue::new(&domain, port, Depths { work: 4, receives: 4 }).unwrap();
+        let segment = Segment::create("umbra-liar", 4096).unwrap();
+        let region = Region::register(&domain, Arc::new(segment), Access::READ | Access::WRITE).unwrap();
+        (0..4).for_each(|_| queue.receive(0, Piece { region: &region, offset: 0, len: 0 }).unwrap());
+        let Greeting { address, board, .. } = ring.greeting(1).unwrap();
+        queue.connect(&address).unwrap();
+        let here = Remote { address: region.address(0), rkey: region.rkey() };
+        ring.connect(1, &Greeting { address: queue.address(), board: here, outbox: here }).unwrap();
+        (ring, Liar { queue, region, board })
+    }
+
+    /// Writes words to the board, so many bytes behind its beginning.
+    fn says(&mut self, at: usize, words: &[u64]) {
+        self.region.segment().words(0, words.len()).unwrap().iter().zip(words).for_each(|(to, word)| {
+            to.store(word.to_le(), Ordering::Relaxed);
+        });
+        let from = Piece { region: &self.region, offset: 0, len: words.len() as u32 * 8 };
+        let to = Remote { address: self.board.address + at as u64, ..self.board };
+        self.queue.post(&[(7, Work::Write { from, to, immediate: None })]).unwrap();
+        let mut ended = None;
+        until("it is written", || {
+            self.queue.poll(&mut |done| ended = Some(done.status)).unwrap();
+            ended.is_some()
+        });
+        assert_eq!(ended, Some(WorkStatus::Success));
+    }
+
+    /// Where the second slot shall lie.
+    fn slot(&self, len: u64, rkey: u32) -> [u64; 2] {
+        [self.region.address(2048), len << 32 | u64::from(rkey)]
+    }
+}
+
+/// Where a board has the place of the second slot, and the length of a plan.
+const SLOT: usize = 80;
+const PLAN: usize = 96;
+
+#[test]
+fn s40_a_place_that_is_too_small_or_has_a_wrong_key_is_refused_with_a_typed_error() {
+    let Some(port) = port() else { return };
+    let message = Message { rank: 1, sequence: 1, slot: 1, head: 64, in_slot: 0, overflow: 0 };
+    let (mut ring, mut liar) = Liar::with(&port);
+    let no_room = |room| Err(TransportError::NoRoom { rank: 1, bytes: 64, room });
+    assert_eq!(ring.publish(&message, 1, &[3; 64]), no_room(0), "nothing was told");
+    let key = liar.region.rkey();
+    liar.says(SLOT, &liar.slot(63, key));
+    assert_eq!(ring.publish(&message, 1, &[3; 64]), no_room(63));
+    // One that is right.
+    liar.says(SLOT, &liar.slot(64, key));
+    ring.publish(&message, 1, &[3; 64]).unwrap();
+    until("it is sent", || ring.may_write(1, 1).unwrap());
+    assert_eq!(liar.region.segment().word(2048).unwrap().load(Ordering::Relaxed), 0x0303_0303_0303_0303);
+    // More than any plan has.
+    liar.says(PLAN, &[1 << 40]);
+    let read = ring.read_plan(1);
+    assert!(matches!(read, Err(TransportError::MessageSize { rank: 1, came: Some(0x100_0000_0000), .. })), "{read:?}");
+    liar.says(SLOT, &liar.slot(64, key ^ 0x5a5a));
+    ring.publish(&message, 1, &[3; 64]).unwrap();
+    let mut ended = None;
+    until("it is refused", || {
+        ended = ring.may_write(1, 1).err();
+        ended.is_some()
+    });
+    assert_eq!(ended, Some(TransportError::Broken { rank: 1, status: WorkStatus::RemoteAccess }));
 }
 
 #[test]

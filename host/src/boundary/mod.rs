@@ -43,6 +43,7 @@ mod levels;
 mod mesh;
 mod parcels;
 mod ring;
+mod room;
 mod rows;
 mod scope;
 mod settings;

@@ -77,6 +77,31 @@ pub enum TransportError {
         /// Of the system.
         code: i32,
     },
+    /// Memory for messages of a rank cannot be registered with the device.
+    #[error(
+        "{bytes} bytes for messages of rank {rank} cannot be registered, code {code}: raise the limit of locked memory \
+         (`ulimit -l`), or choose smaller slots"
+    )]
+    NotRegistered {
+        /// The rank.
+        rank: u32,
+        /// Bytes.
+        bytes: u64,
+        /// Of the system.
+        code: i32,
+    },
+    /// A rank has told of a slot that is smaller than the messages it announced to take.
+    #[error(
+        "rank {rank} has a slot of {room} bytes for a message of {bytes}: both sides must run the same program and plan"
+    )]
+    NoRoom {
+        /// The rank.
+        rank: u32,
+        /// Bytes of the message.
+        bytes: u64,
+        /// Bytes of the slot, as it was told.
+        room: u64,
+    },
     /// This process cannot say who it is.
     #[error("{0}")]
     Process(crate::sys::process::ProcessError),

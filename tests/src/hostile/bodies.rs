@@ -36,7 +36,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         Figures { reads: 9, ..Figures::default() }.to_body(),
         address.to_bytes().to_vec(),
         Hello { frames: address, spans, count: place }.to_bytes().to_vec(),
-        Greeting { address, inbox: place, outbox: place }.to_bytes().to_vec(),
+        Greeting { address, board: place, outbox: place }.to_bytes().to_vec(),
         [[9, 0, 0, 0, 0, 0, 0, 0], [7; 8], [8; 8]].concat(),
     ];
     (0_u8..).zip(bodies).map(|(choice, body)| [vec![choice], body].concat()).collect()

@@ -12,25 +12,11 @@ use umbra_core::boundary::Peer;
 
 use super::{Fabric, PAGE};
 use crate::boundary::held::Held;
+use crate::boundary::room::{BURST, Room};
 use crate::boundary::transport::TransportError;
 
 /// Messages of a slot in a row that fit before the memory is given back of one that did not.
 const CALM: u32 = 64;
-/// Messages of a slot in a row that may need less than it has before the rest is given back.
-const LESS: u32 = 16;
-/// Bytes below which nothing is given back at once, and of what did not fit nothing before the mesh changes.
-const BURST: usize = 4 * PAGE;
-
-/// Bytes of a slot, in whole pages.
-#[derive(Debug, Clone, Default)]
-struct Room {
-    /// Those that the peer may have written to since the rest was given back.
-    touched: usize,
-    /// The most that the last messages could need, and how many in a row needed less than was touched.
-    most: usize,
-    less: u32,
-}
-
 /// What messages need of the areas of a rank, by peer and slot.
 #[derive(Debug)]
 pub(super) struct Spare {
@@ -42,26 +28,6 @@ pub(super) struct Spare {
 impl Spare {
     pub(super) fn new(count: usize) -> Spare {
         Spare { rooms: vec![Room::default(); count], spilled: vec![(0, 0); count] }
-    }
-
-    /// A slot needs so many bytes from now on: where it ends, if what lies behind is given back: now, because it is much, or because
-    /// it was not needed for a while.
-    fn shrinks(&mut self, at: usize, room: usize, now: bool) -> Option<usize> {
-        let slot = &mut self.rooms[at];
-        if room >= slot.touched {
-            *slot = Room { touched: room, ..Room::default() };
-            return None;
-        }
-        (slot.most, slot.less) = (slot.most.max(room), slot.less + 1);
-        let end = if now || slot.touched - room >= BURST.max(room) {
-            room
-        } else if slot.less >= LESS {
-            slot.most
-        } else {
-            return None;
-        };
-        *slot = Room { touched: end, ..Room::default() };
-        Some(end)
     }
 
     /// Bytes that did not fit since they were given back, which happens now.
@@ -88,8 +54,8 @@ impl Fabric {
     /// The next message of a rank in a slot has at most so many bytes; what the slot has beside them goes back, now or when it is much
     /// or was not needed for a while.
     pub(super) fn keep(&mut self, from: u32, slot: u32, room: usize, now: bool) -> Result<(), TransportError> {
-        let room = room.next_multiple_of(PAGE);
-        if let Some(end) = self.spare.shrinks(self.stamp_at(from, slot), room, now) {
+        let (at, room) = (self.stamp_at(from, slot), room.next_multiple_of(PAGE));
+        if let Some(end) = self.spare.rooms[at].needs(room, now) {
             let area = self.area(from, self.rank, slot, 0)?;
             // If the system keeps it, only the memory is lost.
             let _ = self.segment.give_back(area + end, self.capacity.saturating_sub(end));
@@ -137,29 +103,5 @@ impl Fabric {
             held.send += bytes(self.area(self.rank, rank, slot, 1));
         }
         held
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_slot_has_not_needed_for_a_while_goes_back_and_much_of_it_at_once() {
-        let mut spare = Spare::new(2);
-        let mut shrinks = |pages: usize| spare.shrinks(1, pages * PAGE, false).map(|end| end / PAGE);
-        assert_eq!(shrinks(20), None);
-        // As long as one in sixteen needs all of it, all stays.
-        for nth in 1..10 * LESS as usize {
-            assert_eq!(shrinks(if nth.is_multiple_of(LESS as usize) { 20 } else { 17 }), None);
-        }
-        assert_eq!(shrinks(20), None);
-        for _ in 1..LESS {
-            assert_eq!(shrinks(17), None);
-        }
-        // The most of them, not the last.
-        assert_eq!([shrinks(16), shrinks(16)], [Some(17), None]);
-        assert_eq!([shrinks(8), shrinks(8)], [Some(8), None]);
-        assert_eq!(spare.shrinks(1, 7 * PAGE, true), Some(7 * PAGE));
     }
 }

@@ -7,24 +7,33 @@
 //!
 //! ```text
 //! word       kind (2 bits), slot or round (6), exchange (24)
-//! inbox      for each rank: its slots, its votes, its plan
-//! outbox     for each rank: what is sent to those places, and then what did not fit there
+//! board      for each rank, what it tells: its votes, where its slots lie, how long its plan is
+//! slot       one message, registered by itself
+//! outbox     for each rank: what is told there, two messages, and what did not fit into its slots, or its plan
 //! ```
+//!
+//! A slot is as large as was announced, in whole pages. Before a rank grants credit for a slot that has become another one, it
+//! tells on the same queue pair where that lies; so who has credit knows the place. What a peer tells is not believed: no message
+//! is written that is longer than the slot, and a place with a wrong key breaks the queue pair of the two ranks, as a rank that
+//! ends does. Plans, and what did not fit, are read into memory that is registered for it, and given back after a while.
 //!
 //! Ranks meet outside: each [greets](VerbsRing::greeting) all others and [connects](VerbsRing::connect) to them, before
 //! any of them builds an exchange. A rank that ends breaks its queue pairs; the others find out in about half a second.
 //!
-//! *Cost*: one request and one completion a message; a copy more than within a machine. Slots are registered as large
-//! as the largest message, so that much is held whatever is announced; the choice of the receiver bounds what is written.
+//! *Cost*: one request and one completion a message; a copy more than within a machine. A slot that changes its size is registered
+//! anew, and its place is one more request. The outbox is registered once, for the largest message.
 
 mod link;
+mod plan;
+mod slot;
 
 use std::cell::{RefCell, RefMut};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use umbra_core::atomic::{AtomicU64, Ordering};
-use umbra_core::boundary::{Entry, HEAD, Message, Peer, Place, Vote, bitmap_bytes};
+use umbra_core::boundary::{Entry, HEAD, Message, Peer, Place as At, Vote, bitmap_bytes};
 use umbra_core::key::Access;
 
 use super::extent::Extent;
@@ -33,24 +42,26 @@ use super::held::Held;
 use super::transport::{Transport, TransportError};
 use crate::sys::segment::Segment;
 use crate::verbs::{Domain, Piece, Port, Region, Remote, VerbsError, Work};
-use link::{BALLOT, FETCHED, Fetch, Layout, Link, MESSAGE, PLAN, SLOTS, VOTE, WRITTEN, word};
+use link::{BALLOT, BOARD, FETCHED, Fetch, Layout, Link, MESSAGE, SLOTS, TOLD, VOTE, WRITTEN, post, word};
 pub use link::{GREETING_BYTES, Greeting};
+use slot::{PLACE, Place, Slot};
 
 /// How long a rank that ends waits until what it sent last has arrived.
 const LINGER: Duration = Duration::from_secs(1);
+/// Where the head of a message says which exchange of the other side was given up.
+const CREDIT: usize = 48;
 
 /// One rank's end.
 #[derive(Debug)]
 pub struct VerbsRing {
     rank: u32,
     layout: Layout,
-    inbox: Region,
+    board: Region,
     outbox: Region,
-    fetched: Region,
     /// By rank; `None` for this one.
     links: Vec<Option<RefCell<Link>>>,
-    /// Bytes in front of the first payload of a message, by rank.
-    heads: Vec<usize>,
+    /// Bytes in front of the first payload of a message, by rank: to it, and from it.
+    heads: Vec<[usize; 2]>,
     own: [Option<(u32, Vote)>; 2],
 }
 
@@ -68,15 +79,14 @@ impl VerbsRing {
             let segment = Segment::create(name, ranks.max(1) * part).map_err(failed)?;
             Region::register(&domain, Arc::new(segment), peers)
         };
-        let inbox = region("umbra-inbox", layout.inbox(), Access::WRITE)?;
+        let board = region("umbra-board", BOARD, Access::WRITE)?;
         let outbox = region("umbra-outbox", layout.outbox(), Access::READ)?;
-        let fetched = region("umbra-fetched", SLOTS as usize * layout.capacity, Access::empty())?;
         let link = |to: u32| match to == rank {
             true => Ok(None),
-            false => Link::new(&domain, port, &inbox).map(|link| Some(RefCell::new(link))),
+            false => Link::new(&domain, port, &board).map(|link| Some(RefCell::new(link))),
         };
         let links = (0..extent.ranks).map(link).collect::<Result<_, _>>()?;
-        Ok(VerbsRing { rank, layout, inbox, outbox, fetched, links, heads: vec![0; ranks], own: [None; 2] })
+        Ok(VerbsRing { rank, layout, board, outbox, links, heads: vec![[0; 2]; ranks], own: [None; 2] })
     }
 
     /// What another rank must know of this one to connect to it.
@@ -87,8 +97,8 @@ impl VerbsRing {
             address: region.address(to as usize * bytes),
             rkey: region.rkey(),
         };
-        let (inbox, outbox) = (part(&self.inbox, self.layout.inbox()), part(&self.outbox, self.layout.outbox()));
-        Some(Greeting { address: link.queue.address(), inbox, outbox })
+        let (board, outbox) = (part(&self.board, BOARD), part(&self.outbox, self.layout.outbox()));
+        Some(Greeting { address: link.queue.address(), board, outbox })
     }
 
     /// Connects to a rank that connects to this one likewise.
@@ -111,26 +121,53 @@ impl VerbsRing {
     /// The link to a rank, after what has ended was noted.
     fn polled(&self, rank: u32) -> Result<RefMut<'_, Link>, TransportError> {
         let mut link = self.link(rank)?.borrow_mut();
-        let votes = [0, 1].map(|round| rank as usize * self.layout.inbox() + self.layout.vote(round));
-        link.poll(rank, &self.inbox, votes)?;
+        link.poll(rank, &self.board)?;
         Ok(link)
     }
 
-    /// Sends so many bytes of the outbox for a rank to the same place of the inbox there.
-    fn send(&self, to: u32, id: u64, at: usize, bytes: usize, word: u32) -> Result<(), TransportError> {
-        let mut link = self.link(to)?.borrow_mut();
-        let Some(Greeting { inbox, .. }) = link.peer else { return Err(TransportError::Silent { rank: to }) };
-        let from = Piece {
-            region: &self.outbox,
-            offset: to as usize * self.layout.outbox() + at,
-            len: u32::try_from(bytes).unwrap_or(u32::MAX),
-        };
-        let there = Remote { address: inbox.address.wrapping_add(at as u64), rkey: inbox.rkey };
-        link.post(to, id, Work::Write { from, to: there, immediate: Some(word) })?;
-        if let Some(sending) = link.sending.get_mut(id as usize) {
-            *sending = true;
+    /// So many bytes of the outbox for a rank.
+    fn piece(&self, to: u32, at: usize, bytes: usize) -> Piece<'_> {
+        let offset = to as usize * self.layout.outbox() + at;
+        Piece { region: &self.outbox, offset, len: u32::try_from(bytes).unwrap_or(u32::MAX) }
+    }
+
+    /// What this rank writes to the board of another one: so many bytes, which lie at the same place of the outbox for it.
+    fn told(
+        &self,
+        to: u32,
+        link: &Link,
+        at: usize,
+        bytes: usize,
+        immediate: Option<u32>,
+    ) -> Result<Work<'_>, TransportError> {
+        let Some(Greeting { board, .. }) = link.peer else { return Err(TransportError::Silent { rank: to }) };
+        let there = Remote { address: board.address.wrapping_add(at as u64), rkey: board.rkey };
+        Ok(Work::Write { from: self.piece(to, at, bytes), to: there, immediate })
+    }
+
+    /// Tells a rank something on its board, with a word.
+    fn tell(&self, to: u32, at: usize, bytes: usize, word: u32) -> Result<(), TransportError> {
+        let link = &mut *self.link(to)?.borrow_mut();
+        let told = self.told(to, link, at, bytes, Some(word))?;
+        post(&mut link.queue, link.broken, to, &[(TOLD, told)])
+    }
+
+    /// Makes a slot for messages of a rank as large as they may be, and what tells where it lies, if that has changed. The rank may
+    /// not write to the slot meanwhile.
+    fn settle(&self, from: u32, link: &mut Link, slot: u32, now: bool) -> Result<Option<Work<'_>>, TransportError> {
+        let nth = (slot % SLOTS) as usize;
+        if !link.slots[nth].settle(self.board.domain(), from, now)? {
+            return Ok(None);
         }
-        Ok(())
+        let at = Layout::place(slot);
+        link.slots[nth].place().store(&self.outbox, from as usize * self.layout.outbox() + at)?;
+        self.told(from, link, at, PLACE, None).map(Some)
+    }
+
+    /// Bytes that a message of a rank may have, if it announced so many: its head is there in any case.
+    fn room(&self, from: u32, announced: u32) -> usize {
+        let head = self.heads.get(from as usize).map_or(0, |heads| heads[1]);
+        head.max(announced as usize).min(self.layout.capacity)
     }
 
     /// So many words of a part of a region, from one on, of those that a message may have.
@@ -146,14 +183,6 @@ impl VerbsRing {
             return Err(TransportError::SlotTooSmall { end, capacity });
         }
         Ok(region.segment().words(part + first * 8, len)?)
-    }
-
-    fn inbox(&self, from: u32, slot: u32) -> usize {
-        from as usize * self.layout.inbox() + self.layout.slot(slot)
-    }
-
-    const fn fetched(&self, from: u32, slot: u32) -> usize {
-        from as usize * SLOTS as usize * self.layout.capacity + self.layout.slot(slot)
     }
 }
 
@@ -171,9 +200,18 @@ impl Transport for VerbsRing {
     }
 
     fn plans(&mut self, _epoch: u32, peers: &[Peer], _: &[Entry]) -> Result<(), TransportError> {
-        for peer in peers {
-            if let Some(head) = self.heads.get_mut(peer.rank() as usize) {
-                *head = HEAD + bitmap_bytes(peer.out().len() as u32);
+        for from in (0..self.ranks()).filter(|&from| from != self.rank) {
+            let peer = peers.iter().find(|peer| peer.rank() == from);
+            let head = |channels: &Range<u32>| HEAD + bitmap_bytes(channels.len() as u32);
+            let heads = peer.map_or([0; 2], |peer| [head(peer.out()), head(peer.inbound())]);
+            self.heads[from as usize] = heads;
+            let room = self.room(from, peer.map_or(0, Peer::slot_bytes));
+            let link = &mut *self.polled(from)?;
+            for slot in 0..SLOTS {
+                link.slots[slot as usize].begin(room);
+                if let Some(place) = self.settle(from, link, slot, true)? {
+                    post(&mut link.queue, link.broken, from, &[(TOLD, place)])?;
+                }
             }
         }
         Ok(())
@@ -183,10 +221,10 @@ impl Transport for VerbsRing {
         Ok(!self.polled(to)?.sending[(slot % SLOTS) as usize])
     }
 
-    fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
+    fn write(&mut self, to: u32, slot: u32, place: At, behind: usize, values: &[f64]) -> Result<(), TransportError> {
         let (part, at) = match place {
-            Place::Slot(at) => (self.layout.slot(slot), at as usize),
-            Place::Overflow(at) => (self.layout.overflow(slot), at as usize),
+            At::Slot(at) => (self.layout.slot(slot), at as usize),
+            At::Overflow(at) => (self.layout.overflow(slot), at as usize),
         };
         let part = to as usize * self.layout.outbox() + part;
         let words = self.words(&self.outbox, part, at / 8 + behind, values.len())?;
@@ -197,53 +235,78 @@ impl Transport for VerbsRing {
     }
 
     fn publish(&mut self, message: &Message, _epoch: u32, head: &[u8]) -> Result<(), TransportError> {
-        let Message { rank: to, slot, .. } = *message;
+        let Message { rank: to, slot, sequence, .. } = *message;
         let at = self.layout.slot(slot);
         let part = to as usize * self.layout.outbox() + at;
         Fabric::store_bytes(self.words(&self.outbox, part, 0, head.len().div_ceil(8))?, head);
-        let first = self.heads.get(to as usize).copied().unwrap_or(0);
+        let first = self.heads.get(to as usize).map_or(0, |heads| heads[0]);
         let bytes = if message.in_slot > 0 { first + message.in_slot as usize } else { head.len() };
+        let there = Place::load(&self.board, to as usize * BOARD + Layout::place(slot))?;
+        if bytes > there.len as usize {
+            return Err(TransportError::NoRoom { rank: to, bytes: bytes as u64, room: there.len.into() });
+        }
+        let link = &mut *self.link(to)?.borrow_mut();
+        // The slot that this message grants credit for is the one of the exchange before: until then nobody writes to it.
+        let before = sequence.wrapping_sub(1);
+        let credit = head.get(CREDIT..).and_then(|head| head.first_chunk().copied()).map(u32::from_le_bytes);
+        let place = if credit == Some(before) { self.settle(to, link, slot.wrapping_sub(1), false)? } else { None };
         let id = WRITTEN + u64::from(slot % SLOTS);
-        self.send(to, id, at, bytes, word(MESSAGE, slot % SLOTS, message.sequence))
+        let immediate = Some(word(MESSAGE, slot % SLOTS, sequence));
+        let message = Work::Write { from: self.piece(to, at, bytes), to: there.at, immediate };
+        match place {
+            Some(place) => post(&mut link.queue, link.broken, to, &[(id, place), (id, message)])?,
+            None => post(&mut link.queue, link.broken, to, &[(id, message)])?,
+        }
+        link.sending[(slot % SLOTS) as usize] = true;
+        Ok(())
     }
 
     fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError> {
-        if !self.polled(from)?.came[(slot % SLOTS) as usize] {
-            return Ok(false);
-        }
-        let words = self.words(&self.inbox, self.inbox(from, slot), 0, head.len().div_ceil(8))?;
-        Fabric::load_bytes(words, head);
+        let link = self.polled(from)?;
+        let slot = &link.slots[(slot % SLOTS) as usize];
+        let Some(region) = slot.region().filter(|_| slot.came) else { return Ok(false) };
+        // The head of another rank may be longer than all of this slot.
+        let len = head.len().min(region.segment().len());
+        Fabric::load_bytes(self.words(region, 0, 0, len.div_ceil(8))?, &mut head[..len]);
         Ok(true)
     }
 
     fn fetch(&mut self, from: u32, slot: u32, bytes: u32) -> Result<bool, TransportError> {
-        let nth = (slot % SLOTS) as usize;
-        let (offset, at) = (self.fetched(from, slot), self.layout.overflow(slot));
-        self.words(&self.fetched, offset, 0, bytes.div_ceil(8) as usize)?;
-        let mut link = self.polled(from)?;
-        if link.fetch[nth] == Fetch::Not {
-            let Some(Greeting { outbox, .. }) = link.peer else { return Err(TransportError::Silent { rank: from }) };
-            let to = Piece { region: &self.fetched, offset, len: bytes };
-            let there = Remote { address: outbox.address.wrapping_add(at as u64), rkey: outbox.rkey };
-            link.post(from, FETCHED + nth as u64, Work::Read { from: there, to })?;
-            link.fetch[nth] = Fetch::Asked;
+        let (nth, at) = ((slot % SLOTS) as usize, self.layout.overflow(slot));
+        let (end, capacity) = (bytes.into(), self.layout.capacity as u64);
+        if end > capacity {
+            return Err(TransportError::SlotTooSmall { end, capacity });
         }
-        Ok(link.fetch[nth] == Fetch::Done)
+        let Link { queue, slots, peer, broken, .. } = &mut *self.polled(from)?;
+        let slot = &mut slots[nth];
+        if slot.fetch == Fetch::Not {
+            let Some(Greeting { outbox, .. }) = *peer else { return Err(TransportError::Silent { rank: from }) };
+            slot.room_beside(self.board.domain(), from, bytes as usize)?;
+            let Some(region) = slot.fetched() else { return Ok(false) };
+            let there = Remote { address: outbox.address.wrapping_add(at as u64), rkey: outbox.rkey };
+            let read = Work::Read { from: there, to: Piece { region, offset: 0, len: bytes } };
+            post(queue, *broken, from, &[(FETCHED + nth as u64, read)])?;
+            slot.fetch = Fetch::Asked;
+        }
+        Ok(slot.fetch == Fetch::Done)
     }
 
-    fn taken(&mut self, from: u32, slot: u32, _room: u32) -> Result<(), TransportError> {
-        let mut link = self.link(from)?.borrow_mut();
-        link.came[(slot % SLOTS) as usize] = false;
-        link.fetch[(slot % SLOTS) as usize] = Fetch::Not;
+    fn taken(&mut self, from: u32, slot: u32, room: u32) -> Result<(), TransportError> {
+        let room = self.room(from, room);
+        self.link(from)?.borrow_mut().slots[(slot % SLOTS) as usize].taken(room);
         Ok(())
     }
 
-    fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
-        let (region, part, at) = match place {
-            Place::Slot(at) => (&self.inbox, self.inbox(from, slot), at as usize),
-            Place::Overflow(at) => (&self.fetched, self.fetched(from, slot), at as usize),
+    fn read(&self, from: u32, slot: u32, place: At, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
+        let link = self.link(from)?.borrow();
+        let slot = &link.slots[(slot % SLOTS) as usize];
+        let (region, at) = match place {
+            At::Slot(at) => (slot.region(), at as usize),
+            At::Overflow(at) => (slot.fetched(), at as usize),
         };
-        let words = self.words(region, part, at / 8 + behind, into.len())?;
+        let (end, capacity) = (((at / 8 + behind + into.len()) * 8) as u64, 0);
+        let region = region.ok_or(TransportError::SlotTooSmall { end, capacity })?;
+        let words = self.words(region, 0, at / 8 + behind, into.len())?;
         for (value, word) in into.iter_mut().zip(words) {
             *value = f64::from_bits(u64::from_le(word.load(Ordering::Relaxed)));
         }
@@ -252,13 +315,13 @@ impl Transport for VerbsRing {
 
     fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError> {
         self.own[(round % 2) as usize] = Some((round, vote));
-        let at = self.layout.vote(round);
+        let at = Layout::vote(round);
         for to in (0..self.ranks()).filter(|&to| to != self.rank) {
             let words = self.outbox.segment().words(to as usize * self.layout.outbox() + at, VOTE / 8)?;
             for (word, number) in words.iter().zip([round, vote.epoch, vote.sequence, vote.open]) {
                 word.store(u64::from(number).to_le(), Ordering::Relaxed);
             }
-            self.send(to, u64::MAX, at, VOTE, word(BALLOT, round % 2, round))?;
+            self.tell(to, at, VOTE, word(BALLOT, round % 2, round))?;
         }
         Ok(())
     }
@@ -273,28 +336,21 @@ impl Transport for VerbsRing {
     }
 
     fn held(&self) -> Option<Held> {
-        let bytes = |region: &Region| region.segment().len() as u64;
-        Some(Held { receive: bytes(&self.inbox) + bytes(&self.fetched), send: bytes(&self.outbox) })
+        let of = |link: &Link| {
+            let plan = link.plan.as_ref().map_or(0, |plan| plan.into.segment().len());
+            link.slots.iter().map(Slot::held).sum::<usize>() + plan
+        };
+        let slots: usize = self.links.iter().flatten().map(|link| of(&link.borrow())).sum();
+        let [board, outbox] = [&self.board, &self.outbox].map(|region| region.segment().len());
+        Some(Held { receive: (board + slots) as u64, send: outbox as u64 })
     }
 
     fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
-        let at = self.layout.plan();
-        let part = to as usize * self.layout.outbox() + at;
-        let words = self.words(&self.outbox, part, 0, 1 + bytes.len().div_ceil(8))?;
-        words[0].store((bytes.len() as u64).to_le(), Ordering::Relaxed);
-        Fabric::store_bytes(&words[1..], bytes);
-        self.send(to, u64::MAX, at, words.len() * 8, word(PLAN, 0, 0))
+        self.show_plan(to, bytes)
     }
 
     fn read_plan(&self, from: u32) -> Result<Option<Vec<u8>>, TransportError> {
-        // It came before the vote that has come, on the same queue pair.
-        let part = from as usize * self.layout.inbox() + self.layout.plan();
-        let len = u64::from_le(self.words(&self.inbox, part, 0, 1)?[0].load(Ordering::Relaxed));
-        let len = usize::try_from(len).unwrap_or(usize::MAX).min(self.layout.capacity);
-        let words = self.words(&self.inbox, part, 1, len.div_ceil(8))?;
-        let mut bytes = vec![0; len];
-        Fabric::load_bytes(words, &mut bytes);
-        Ok(Some(bytes))
+        self.ask_plan(from)
     }
 }
 
