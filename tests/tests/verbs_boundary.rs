@@ -1,6 +1,6 @@
-//! Boundary exchange over queue pairs of a real device (s7, s10, s34, s35, s38, s40, s41).
+//! Boundary exchange over queue pairs (s7, s10, s34, s35, s38, s40, s41).
 //!
-//! The bits are the same as over shared memory. Without a device each test says `skipped: ` and why.
+//! Of a real device; the bits are the same as over shared memory. Without one each test says `skipped: ` and why.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::process::Command;

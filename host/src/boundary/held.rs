@@ -1,6 +1,6 @@
 //! Memory of an exchange: what a rank announces, and what its transport holds.
 //!
-//! A transport may hold more than its rank announces: pages are whole, and memory that a device or a library reaches has one
+//! A transport may hold more than its rank announces: pages are whole, and memory that a library reaches may have one
 //! size for ever. docs/boundary.md says which transport does.
 
 use super::tasks::Boundary;

@@ -17,6 +17,7 @@ use crate::boundary::transport::TransportError;
 
 /// Messages of a slot in a row that fit before the memory is given back of one that did not.
 const CALM: u32 = 64;
+
 /// What messages need of the areas of a rank, by peer and slot.
 #[derive(Debug)]
 pub(super) struct Spare {

@@ -1,4 +1,4 @@
-//! The memory of this rank that messages of one other rank come into: as much as was announced to it.
+//! Slots for the messages of one other rank, as large as was announced to it.
 //!
 //! Each slot is registered by itself, so the device lets nobody write beyond it. It is exchanged for a larger or a smaller one only
 //! while the other rank may not write to it: between two epochs, and in front of the message that grants credit for it.
