@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
-use umbra_core::stencil::{Order, Strips};
+use umbra_core::stencil::{Order, Shape, Strips};
 
 fn orders() -> impl Strategy<Value = Order> {
     let edge = || prop_oneof![0..5_u32, 0..40_u32, Just(u32::MAX)];
@@ -72,15 +72,34 @@ fn grids_that_cannot_be_numbered_have_no_order() {
 #[test]
 fn strips_that_do_not_fit_are_refused_and_wide_ones_are_whole() {
     let plane = [1, 200, 200];
-    assert_eq!(Strips::fit(plane, 3, 1207, 1), Some(Strips { edges: plane, loads: 40_000 }));
-    assert_eq!(Strips::fit(plane, 3, 1207, 2).unwrap().edges, [1, 200, 193]);
-    assert_eq!(Strips::fit(plane, 3, 40, 1), None);
-    assert_eq!(Strips::fit(plane, 3, 0, 1), None);
-    assert_eq!(Strips::fit([1, 0, 3], 1, 100, 1), None);
-    assert_eq!(Strips::fit(plane, 0, 1, 1).unwrap().loads, 40_000);
+    assert_eq!(Strips::fit(plane, 3, Shape::Box, 1207, 1), Some(Strips { edges: plane, loads: 40_000 }));
+    assert_eq!(Strips::fit(plane, 3, Shape::Box, 1207, 2).unwrap().edges, [1, 200, 193]);
+    assert_eq!(Strips::fit(plane, 3, Shape::Box, 40, 1), None);
+    assert_eq!(Strips::fit(plane, 3, Shape::Box, 0, 1), None);
+    assert_eq!(Strips::fit([1, 0, 3], 1, Shape::Box, 100, 1), None);
+    assert_eq!(Strips::fit(plane, 0, Shape::Box, 1, 1).unwrap().loads, 40_000);
     // 2·640² + 2·640 + 3 slots.
     let space = [6, 640, 640];
-    assert_eq!(Strips::fit(space, 1, 820_483, 1).unwrap(), Strips { edges: space, loads: 6 * 640 * 640 });
-    let cut = Strips::fit(space, 1, 640_000, 1).unwrap();
+    assert_eq!(Strips::fit(space, 1, Shape::Box, 820_483, 1).unwrap(), Strips { edges: space, loads: 6 * 640 * 640 });
+    let cut = Strips::fit(space, 1, Shape::Box, 640_000, 1).unwrap();
     assert!(cut.edges != space && (cut.loads as f64) < 1.01 * f64::from(6 * 640 * 640), "{cut:?}");
+    // A star needs 2R of each row, one more, and where it is cut R of the rim.
+    let star = |slots, active| Strips::fit(plane, 3, Shape::Star, slots, active);
+    assert_eq!(star(1201, 1), Some(Strips { edges: plane, loads: 40_000 }));
+    assert_eq!([star(1200, 1), star(1201, 2)].map(|strips| strips.unwrap().edges), [[1, 200, 199]; 2]);
+    assert_eq!(star(1197, 1).unwrap().edges, [1, 200, 198]);
+    assert_eq!(Strips::fit(plane, 0, Shape::Star, 1, 1).unwrap().loads, 40_000);
+    assert_eq!(Strips::fit(space, 1, Shape::Star, 819_201, 1).unwrap(), Strips { edges: space, loads: 6 * 640 * 640 });
+    assert_ne!(Strips::fit(space, 1, Shape::Star, 819_200, 1).unwrap().edges, space);
+}
+
+#[test]
+fn strips_of_extents_and_radii_without_bounds_are_counted_or_refused() {
+    for shape in [Shape::Box, Shape::Star] {
+        let large = |radius, slots| Strips::fit([u32::MAX, 40, u32::MAX], radius, shape, slots, 1);
+        assert_eq!([large(u32::MAX, u32::MAX), large(1 << 20, u32::MAX), large(1, 2)], [None; 3], "{shape:?}");
+        assert_eq!(large(1, u32::MAX), None, "{shape:?}: more loads than a number holds");
+        let wide = Strips::fit([1, 40, u32::MAX], 1, shape, u32::MAX, 1).unwrap();
+        assert!(wide.edges[2] > 2_147_483_600 && wide.loads > 40 * u64::from(u32::MAX), "{wide:?}");
+    }
 }

@@ -328,10 +328,13 @@ fn a_file_is_not_named_for_two_things_however_it_is_spelled() {
 
 #[test]
 fn strips_fit_the_slots_in_bricks_not_in_points() {
-    let given = ["--extents", "256,512", "--brick", "16", "--shape", "star", "--radius", "16", "--slots", "60"];
-    let object = good(&[&given[..], &["--order", "strips", "--active", "1"]].concat());
-    // Two rows of a strip with its rims, and one brick and its neighbours: 2 * 28 + 3 slots.
-    assert!(object.contains("\"order\":\"strips of 16 × 26\""), "{object}");
+    // For a box two rows of a strip with its rims, and one brick and its neighbours: 2 * 28 + 3 slots. For a star two rows of a
+    // strip, one brick, and one of the rim: 2 * 29 + 2.
+    for (shape, width) in [("box", 26), ("star", 29)] {
+        let given = ["--extents", "256,512", "--brick", "16", "--shape", shape, "--radius", "16", "--slots", "60"];
+        let object = good(&[&given[..], &["--order", "strips", "--active", "1"]].concat());
+        assert!(object.contains(&format!("\"order\":\"strips of 16 × {width}\"")), "{shape}: {object}");
+    }
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn plane(report: &mut Report) {
     }
     // What the order alone is worth: the fewest loads of each order, for all loads that there must be.
     let case = "fewest loads 200x200, radius 3, 1000 slots, strips that fit";
-    let fit = Strips::fit(extents, 3, slots, 1).filter(|_| report.wants(case));
+    let fit = Strips::fit(extents, 3, Shape::Box, slots, 1).filter(|_| report.wants(case));
     let fewest = |order| optimum::loads(&sweep::ordered(&grid, extents, order), slots as usize);
     if let Some((strips, rows)) = fit.and_then(|fit| Some((fewest(fit.order())?, fewest(Order::Rows)?))) {
         let compulsory = f64::from(grid.len());

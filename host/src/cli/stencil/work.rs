@@ -7,7 +7,7 @@ use umbra::stencil::field::{Bricks, Field, Pattern, Scratch, compute};
 use umbra::stencil::{Cache, Groups, Known, Plain, Plan, Run, RunError, Source, Stop, optimum};
 use umbra::sys::heap;
 use umbra_core::cache::policy::{Clock, Fifo, Lru, S3Fifo, Sieve};
-use umbra_core::stencil::{Input, Order, Strips, Unknown};
+use umbra_core::stencil::{Input, Order, Shape, Strips, Unknown};
 
 use super::list::{self, Look};
 use super::memory::Size;
@@ -85,7 +85,7 @@ impl Work {
         let slots = given.slots.map_or_else(|| slots_for(&size, others, active), |slots| slots.min(most_slots));
         size.slots = slots.into();
         memory::enough(size.all())?;
-        let (order, points) = order(given, &bricks, dimensions, reach, slots, active, stop)?;
+        let (order, points) = order(given, &bricks, dimensions, (reach, pattern.shape()), slots, active, stop)?;
         let enough = |groups: &Groups| {
             // What there is of the list is there already.
             memory::enough(Size { references: groups.references() as u64, ..size }.rest())
@@ -254,7 +254,7 @@ fn order(
     given: &Stencil,
     bricks: &Bricks,
     dimensions: usize,
-    reach: u32,
+    (reach, shape): (u32, Shape),
     slots: u32,
     active: u32,
     stop: &Stop,
@@ -293,7 +293,7 @@ fn order(
         // The outermost coordinate of a strip is not cut.
         (Sweep::Strips, Some([_, y, z])) if dimensions == 3 => Order::Tiles { edges: [u32::MAX, y, z] },
         (Sweep::Strips, Some([_, _, width])) => Order::Strips { width },
-        (Sweep::Strips, None) => match Strips::fit(counts, reach, slots, active) {
+        (Sweep::Strips, None) => match Strips::fit(counts, reach, shape, slots, active) {
             Some(strips) => strips.order(),
             None => Order::Strips { width: 1 },
         },

@@ -143,6 +143,13 @@ impl Pattern {
         &self.neighbours
     }
 
+    /// The shape that all neighbours lie in: a star if none differs in two coordinates.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        let along_one = |by: [i32; 3]| by.iter().filter(|&&step| step != 0).count() <= 1;
+        if self.neighbours.iter().all(|neighbour| along_one(neighbour.by)) { Shape::Star } else { Shape::Box }
+    }
+
     /// The farthest step along any coordinate.
     #[must_use]
     pub fn reach(&self) -> u32 {
