@@ -52,6 +52,7 @@ pub mod optimum;
 mod plain;
 mod plan;
 mod ready;
+mod rings;
 mod run;
 mod source;
 
@@ -63,5 +64,6 @@ pub use line::{AllocError, Stencil};
 pub use plain::Plain;
 pub use plan::{Plan, Vectors};
 pub use ready::Ready;
+pub use rings::{Client, ClientError, Completion, Owner, Rings, RingsError, ServeError};
 pub use run::{Idle, Observe, Points, Progress, Run, Stop};
 pub use source::{LoadError, Source};
