@@ -24,6 +24,7 @@
 //! time.
 
 mod clock;
+mod machine;
 mod pin;
 mod program;
 mod report;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::{self, Write as _};
 
+use super::machine::Machine;
+
 /// One case: our figure, the other's, and how they compare.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
@@ -61,6 +63,8 @@ pub struct Report {
     json: bool,
     filter: Option<String>,
     entries: Vec<Entry>,
+    /// What the machine did before, if a bench is to say what it did meanwhile.
+    machine: Option<Machine>,
 }
 
 /// A row that a report has, with the bar that it was given.
@@ -113,14 +117,14 @@ impl Drop for Added<'_> {
 impl Report {
     /// An empty report.
     pub fn new(json: bool) -> Self {
-        Self { json, filter: None, entries: Vec::new() }
+        Self { json, filter: None, entries: Vec::new(), machine: None }
     }
 
     /// Reads the command line: `--json`, and a word that the names of the wanted cases contain.
     ///
     /// Other options are ignored, because cargo passes some of its own.
     pub fn from_args() -> Self {
-        let mut report = Self::new(false);
+        let mut report = Self { machine: Some(Machine::now()), ..Self::new(false) };
         for argument in std::env::args().skip(1) {
             if argument == "--json" {
                 report.json = true;
@@ -149,8 +153,12 @@ impl Report {
         eprintln!("note: {remark}");
     }
 
-    /// Prints the table (or, with JSON, the misses on standard error) and returns how many rows missed their bar.
+    /// Prints the table (or, with JSON, the misses on standard error) and returns how many rows missed their bar. A bench also
+    /// says on standard error how much else the machine did, because that is in all times.
     pub fn finish(self) -> usize {
+        if let Some(machine) = self.machine {
+            self.note(machine.others());
+        }
         if self.json {
             for entry in self.entries.iter().filter(|entry| entry.missed()) {
                 eprintln!("missed: {} {}", entry.row.case, verdict(entry));
