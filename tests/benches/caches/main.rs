@@ -9,7 +9,7 @@
 //! thread and by two at the same time. A *hit* of it is the same, with
 //! `free` by the id; *pin* gives the reference back without looking for the id; a *batch* is many hits in two calls.
 //!
-//! A *phase* is one call with each of as many ids as there are slots. A *sweep* loads and computes, by several threads, with
+//! *Misses* are counted, of orders that have to be equal. A *phase* is one call with each of as many ids as there are slots. A *sweep* loads and computes, by several threads, with
 //! loads that take time. A *slot* taken and given back is neither found by an id nor has content.
 //!
 //! Tables are made as `umbra::cache` makes them: in large pages, where the system has some for who asks. Peers have what
@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod allocators;
+mod equal;
 mod hits;
 mod loading;
 mod peers;
@@ -44,6 +45,7 @@ fn main() {
         report.note(format_args!("not pinned: {error}"));
     }
     hits::bytes(&mut report);
+    equal::misses(&mut report);
     hits::uniform(&mut report);
     shared::uniform(&mut report, cores.first());
     hits::zipf(&mut report);
