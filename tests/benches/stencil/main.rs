@@ -24,6 +24,7 @@ const UNIT: &str = "loads/optimum";
 
 fn main() {
     let mut report = Report::from_args();
+    bytes(&mut report);
     plane(&mut report);
     space(&mut report);
     report.finish();
@@ -32,6 +33,29 @@ fn main() {
 /// Adds a row of loads against the fewest.
 fn row(report: &mut Report, case: &str, ours: f64, theirs: f64, name: &str) {
     report.row(Row::new(case, ours, theirs, name, UNIT, Direction::LowerIsBetter)).bar(1.0);
+}
+
+/// Bytes of memory that this process has.
+fn resident() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = status.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok());
+    pages.unwrap_or(f64::NAN) * 4096.0
+}
+
+/// Bytes a slot of the large case, of both sides as they are in memory. A peer knows neither inputs without a slot nor groups.
+fn bytes(report: &mut Report) {
+    let case = "bytes a slot 3D 6x640x640, radius 1, 640,000 slots";
+    let Some(grid) = Grid::new([6, 640, 640], 1, Shape::Box).filter(|_| report.wants(case)) else { return };
+    let inputs = grid.len() as usize;
+    let before = resident();
+    let stencil = cache(SLOTS, grid.largest_group(), vec![Input::UNBOUNDED; inputs], grid, Plan::one(1));
+    let ours = (resident() - before) / f64::from(SLOTS);
+    drop(std::hint::black_box(stencil));
+    let before = resident();
+    let mut peer = Hashlink::new(SLOTS);
+    (0..u64::from(SLOTS)).for_each(|data| peer.add(data));
+    let theirs = (resident() - before) / f64::from(SLOTS);
+    report.row(Row::new(case, ours, theirs, Hashlink::NAME, "B", Direction::LowerIsBetter));
 }
 
 /// Loads of one peer for these groups.
