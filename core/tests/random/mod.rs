@@ -5,6 +5,13 @@
 //! Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+/// The seeds of so many runs, or the one that `UMBRA_SEED` names, to repeat a run that failed.
+pub(crate) fn seeds(runs: u64) -> std::ops::Range<u64> {
+    let Ok(one) = std::env::var("UMBRA_SEED") else { return 0..runs };
+    let seed = one.parse::<u64>().unwrap_or_else(|_| panic!("UMBRA_SEED={one} is no number"));
+    seed..seed + 1
+}
+
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
