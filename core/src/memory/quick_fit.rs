@@ -21,8 +21,10 @@
 //! list of exactly its length.
 //!
 //! *Cost*: `alloc` and `free` of a length that has a list touch the list and one record; otherwise they are those of
-//! [`Memory`]. An `alloc` that finds no room frees all that is kept, and looks at each list: the bound on the number of
-//! kept ranges bounds that time. Four bytes a list.
+//! [`Memory`]. An `alloc` that finds no room frees all that is kept, and looks at each list: one such call may take as long
+//! as so many frees, and the bound on the number of kept ranges bounds that. Spread over the frees that kept the ranges it is
+//! O(1) for each, and a look at each list for those who find no room. Who needs a bound on single calls lends fewer lists
+//! and keeps fewer ranges, or takes [`Memory`]. Four bytes a list.
 //!
 //! Source: Weinstock and Wulf, "Quick Fit: an efficient algorithm for heap storage allocation", SIGPLAN Notices 23(10),
 //! 1988.

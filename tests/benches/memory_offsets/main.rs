@@ -4,7 +4,7 @@
 //! that finds no room makes tenants leave by chance until it does; the figure is the part of the memory that was
 //! asked for. *Alloc* and *free* are nanoseconds each, in batches of 64 frees by chance and 64 allocations,
 //! while the memory is filled to 90 % of what the *peer* can fill, so both sides do the same work. Those against
-//! a limit fill 90 % of the memory.
+//! a limit fill 90 % of the memory. *Longest alloc* is the slowest single allocation.
 //!
 //! Ours keeps freed ranges whole on lists by length ([`QuickFit`]). *Without lists* it joins them at once ([`Memory`]).
 //! `offset-allocator` and the buddy allocator keep their records beside the memory, as we do; `rlsf` and `talc` write
@@ -42,6 +42,8 @@ const PAYLOAD_STEPS: usize = 400_000;
 /// Pairs of turns a case, and batches a turn.
 const ROUNDS: usize = 21;
 const BATCHES: usize = 40;
+/// Runs of which the quickest tells what an allocation takes at most.
+const RUNS: usize = 5;
 
 struct Bench {
     report: Report,
@@ -103,6 +105,19 @@ impl Bench {
         }
     }
 
+    /// The slowest allocation of all batches: of the quickest of a few runs, because a machine that does something else as well
+    /// delays some.
+    fn longest<P: Arena>(&mut self, mix: &Mix, payload: f64, peer: &str) {
+        let case = format!("longest alloc {}, {peer}", mix.name);
+        if !self.report.wants(&case) {
+            return;
+        }
+        let fill = (CAPACITY as f64 * payload / 100.0 * 0.9) as u64;
+        let ours = slowest(&mut Tenants::<Ours>::new(mix), fill, &self.clock);
+        let theirs = slowest(&mut Tenants::<P>::new(mix), fill, &self.clock);
+        self.report.row(Row::new(&case, ours, theirs, peer, "ns", Direction::LowerIsBetter));
+    }
+
     /// The time of a free where 90 % of the memory are in use, against what it may take.
     fn limit<O: Arena>(&mut self, mix: &Mix, form: &str) {
         let case = format!("free {}, 90 % in use{form}", mix.name);
@@ -123,6 +138,7 @@ impl Bench {
         self.report.row(Row::new(&case, ours, mix.target, "target", "%", Direction::HigherIsBetter)).bar(1.0);
         let payload = self.payload::<Allocator>(mix, ours, OFFSET_ALLOCATOR);
         self.churn::<Ours, Allocator>(mix, payload, OFFSET_ALLOCATOR, "");
+        self.longest::<Allocator>(mix, payload, OFFSET_ALLOCATOR);
         let payload = self.payload::<Rlsf>(mix, ours, RLSF);
         self.churn::<Ours, Rlsf>(mix, payload, RLSF, "");
         let payload = self.payload::<InTalc>(mix, ours, TALC);
@@ -139,6 +155,13 @@ impl Bench {
 /// The median; batches last at least a nanosecond, so there is one.
 fn settled(readings: Vec<f64>) -> f64 {
     Samples::new(readings).expect("there are readings, and they are numbers").median()
+}
+
+/// The slowest allocation in each of a few runs of so many batches as a case has; the least of them.
+fn slowest<A: Arena>(tenants: &mut Tenants<A>, fill: u64, clock: &Clock) -> f64 {
+    tenants.settle(fill);
+    let run = |_| (0..ROUNDS * BATCHES).map(|_| tenants.slowest(fill, clock)).max().unwrap_or_default();
+    (0..RUNS).map(run).min().unwrap_or_default() as f64
 }
 
 fn main() {

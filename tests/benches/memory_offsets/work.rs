@@ -161,4 +161,24 @@ impl<A: Arena> Tenants<A> {
         let each = |nanoseconds: u64| nanoseconds.max(1) as f64 / BATCH as f64;
         (each(clock.nanoseconds(start, freed)), each(clock.nanoseconds(freed, end)))
     }
+
+    /// As a [`batch`](Self::batch); nanoseconds of the slowest allocation of it.
+    pub(crate) fn slowest(&mut self, bytes: u64, clock: &Clock) -> u64 {
+        for _ in 0..BATCH {
+            self.leave();
+        }
+        let mut slowest = 0;
+        for _ in 0..BATCH {
+            let len = (self.size)(&mut self.random);
+            let start = clock.now();
+            let handle = self.arena.alloc(len);
+            slowest = slowest.max(clock.nanoseconds(start, clock.now()));
+            if let Some(handle) = handle {
+                self.live.push((handle, len));
+                self.payload += len;
+            }
+        }
+        self.fill(bytes);
+        slowest
+    }
 }
