@@ -1,4 +1,4 @@
-//! A stencil cache behind rings: one thread owns it, another one loads and computes.
+//! A stencil cache behind rings: one thread owns it, another one computes.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::thread;

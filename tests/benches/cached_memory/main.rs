@@ -1,4 +1,4 @@
-//! What a cached memory costs and loads, beside a plain one that evicts until a request fits.
+//! What a cached memory costs and loads, beside a plain one.
 //!
 //! 64 MiB in granules of 256 bytes hold data of any length, of which there are four times as much. Data is asked for by
 //! skewed ids, and 64 are in use at any time. One request in sixteen is for four data at once, which the plain one is

@@ -1,4 +1,4 @@
-//! A memory that evicts what was used longest ago until a request fits, wherever that lies.
+//! A plain memory: what was used longest ago leaves until a request fits.
 
 use std::collections::HashMap;
 

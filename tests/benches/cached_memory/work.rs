@@ -1,4 +1,4 @@
-//! What is asked for: two mixes of lengths, skewed ids, and how long each data is in use.
+//! What is asked for: two mixes of lengths, and skewed ids.
 
 use std::collections::{HashSet, VecDeque};
 
