@@ -49,13 +49,23 @@ pub(super) fn tsan(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     Ok(Verdict::Passed(ran.join(", ")))
 }
 
+/// Tests of core in files of their own that are short enough for an interpreter: the scenarios of slot caches.
+const SCENARIOS: [&str; 5] = [
+    "slot_caches_overtaking",
+    "slot_caches_refusals",
+    "slot_caches_stencil",
+    "slot_caches_stencil_line",
+    "slot_caches_waiting",
+];
+
 /// Runs the tests of core under Miri.
 pub(super) fn miri(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     if Run::cargo().words("+nightly miri --version").output().is_none() {
         return Ok(Verdict::Skipped("`cargo +nightly miri --version` fails: Miri is not installed".to_owned()));
     }
     let miri = |options: &str| {
-        let run = Run::cargo().words("+nightly miri test --package umbra-core --lib --no-fail-fast --target-dir");
+        let run = Run::cargo().words("+nightly miri test --package umbra-core --lib --no-fail-fast");
+        let run = run.args(SCENARIOS.iter().flat_map(|name| ["--test", name])).words("--target-dir");
         let run = run.arg(bench.workspace.target.join("miri")).words(options);
         run.env("PROPTEST_CASES", "8").env("MIRIFLAGS", "-Zmiri-disable-isolation")
     };
