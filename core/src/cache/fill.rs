@@ -1,6 +1,6 @@
-//! One who has a cache to himself looks data up, and loads it if it is not there, in one step.
+//! Looking data up, and loading it if it is missing, in one step.
 //!
-//! Nobody else can use the cache meanwhile, so nothing has to be held: a hit changes what the policy notes, and no count.
+//! Who does it has the cache to himself meanwhile, so nothing has to be held: a hit changes what the policy notes, and no count.
 
 use core::fmt;
 

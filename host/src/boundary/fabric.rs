@@ -13,13 +13,13 @@
 //!
 //! *Cost*: a copy of the values of each side; one cache line a message for the stamp.
 
+mod built;
 mod spare;
 
 use std::sync::Arc;
 
 use umbra_core::atomic::{AtomicU64, Ordering, fence};
 use umbra_core::boundary::{Entry, Message, Peer, Place, Vote};
-use umbra_core::crew::Identity;
 use umbra_core::fetch::{fetch_to_read_later, fetch_to_write};
 use umbra_core::time::Time;
 
@@ -29,7 +29,6 @@ use super::transport::{Transport, TransportError};
 use super::way::{LONG, Way};
 use crate::sys::clock::now;
 use crate::sys::host;
-use crate::sys::process::{ProcessId, lives};
 use crate::sys::segment::{Segment, SegmentError};
 use spare::Spare;
 
@@ -37,10 +36,6 @@ use spare::Spare;
 /// short one that would be lines of the next, which its sender would have to take back.
 const AHEAD: usize = 4096;
 const CACHE_LINE: usize = 64;
-/// Where in the first line of its votes it says which process has built on the end of a rank, 0: none; and in which space of process
-/// numbers.
-const BUILT_BY: usize = 32;
-const BUILT_IN: usize = 40;
 /// Where a head says how many bytes of payload the message has.
 const PAYLOAD: usize = 24;
 
@@ -195,27 +190,6 @@ impl Fabric {
         }
     }
 
-    /// Makes this the end that the rank is built on, once and for all.
-    fn build(&mut self) -> Result<(), TransportError> {
-        if !self.is_built {
-            let mine = Identity::from(ProcessId::current().map_err(TransportError::Process)?).to_bits();
-            // ORDERING: only who is first; what the ends write is published by votes.
-            let built =
-                self.built(self.rank, BUILT_BY)?.compare_exchange(0, mine, Ordering::Relaxed, Ordering::Relaxed);
-            let was_built = |by| TransportError::WasBuilt { rank: self.rank, pid: Identity::from_bits(by).pid() };
-            built.map_err(was_built)?;
-            self.built(self.rank, BUILT_IN)?.store(self.numbers, Ordering::Relaxed);
-            self.is_built = true;
-        }
-        Ok(())
-    }
-
-    /// Who has built on the end of a rank, or where.
-    fn built(&self, rank: u32, what: usize) -> Result<&AtomicU64, TransportError> {
-        self.check(rank)?;
-        Ok(self.segment.word(rank as usize * 2 * LINE + what)?)
-    }
-
     fn vote_words(&self, rank: u32, round: u32) -> Result<&[AtomicU64], TransportError> {
         self.check(rank)?;
         Ok(self.segment.words((rank as usize * 2 + (round % 2) as usize) * LINE, 4)?)
@@ -296,16 +270,7 @@ impl Transport for Fabric {
     }
 
     fn ended(&self, from: u32, sequence: u32) -> Option<TransportError> {
-        let [by, numbers] = [BUILT_BY, BUILT_IN].map(|what| self.built(from, what));
-        let (by, numbers) = (by.ok()?.load(Ordering::Relaxed), numbers.ok()?.load(Ordering::Relaxed));
-        let process = Identity::from_bits(by);
-        // Of processes whose numbers are others there, nothing is known.
-        if by == 0 || numbers != self.numbers || lives(process) {
-            return None;
-        }
-        // Asked after its end: what it has sent before that is seen. Whatever the epoch is: nobody sends while it changes.
-        let stamp = self.stamp(from, self.rank, sequence).ok()?.load(Ordering::Acquire);
-        (stamp as u32 != sequence).then(|| TransportError::Ended { rank: from, pid: process.pid() })
+        self.has_ended(from, sequence)
     }
 
     fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError> {

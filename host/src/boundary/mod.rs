@@ -41,6 +41,7 @@ mod fields;
 mod held;
 mod levels;
 mod mesh;
+mod overdue;
 mod parcels;
 mod ring;
 mod room;

@@ -4,11 +4,12 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use umbra_core::boundary::{Arrival, Channel, Counts, Entry, Exchange, ExchangeError, Key, Peer, State};
-use umbra_core::time::{Lapse, Time};
+use umbra_core::time::Time;
 
-use super::error::{BoundaryError, Late};
+use super::error::BoundaryError;
 use super::fields::{Field, Fields};
 use super::levels::Levels;
+use super::overdue::ASK;
 use super::rows::Strips;
 use super::scope::{Half, LOCAL, NONLOCAL, Scope};
 use super::settings::Settings;
@@ -20,8 +21,6 @@ pub(super) type Machine = Exchange<Vec<Peer>, Vec<Entry>, Vec<Channel<()>>, Vec<
 
 /// Looks in vain between two at the clock, at most 100 us each.
 const CLOCK: u64 = 64;
-/// How long somebody waits before he asks whether those have ended whom he waits for, and before he asks again.
-const ASK: Lapse = Lapse::from_millis(100);
 
 /// The exchange of ghost cells of one rank; see the [module](super).
 #[derive(Debug)]
@@ -51,7 +50,7 @@ pub struct Boundary<T> {
 }
 
 impl<T: Transport> Boundary<T> {
-    fn now(&self) -> Time {
+    pub(super) fn now(&self) -> Time {
         Time(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
@@ -215,41 +214,6 @@ impl<T: Transport> Boundary<T> {
             }
         }
         Ok(true)
-    }
-
-    /// Fails after the deadline of the open exchange, or once a rank has ended that has not sent all, and says what is missing.
-    fn in_time(&mut self) -> Result<(), BoundaryError> {
-        let now = self.now();
-        if now >= self.ask_at {
-            self.ask_at = now + ASK;
-            let (sequence, peers) = (self.machine.sequence(), self.machine.peers());
-            let missing = (0..peers.len()).filter(|&peer| !self.machine.is_received(peer));
-            let ended = missing.map(|peer| peers[peer].rank()).find_map(|from| self.transport.ended(from, sequence));
-            if let Some(why) = ended {
-                return Err(self.named(why.into()));
-            }
-        }
-        if now <= self.machine.due() {
-            return Ok(());
-        }
-        Err(BoundaryError::Late(Late { hindered: self.transport.hindered(), ..self.late() }))
-    }
-
-    /// What is missing. A rank whose message waits for those of others is not to blame, unless that has just changed.
-    pub(super) fn late(&self) -> Late {
-        let (missing, sequence) = (self.machine.missing(), self.machine.sequence());
-        let late = Late::new(missing.filter(|missing| !self.transport.is_here(missing.rank, sequence)));
-        if late.count > 0 { late } else { Late::new(self.machine.missing()) }
-    }
-
-    /// Says what is missing from a rank, if an error is of the way to it.
-    fn named(&self, error: BoundaryError) -> BoundaryError {
-        let BoundaryError::Transport(why) = error else { return error };
-        let late = Late::new(self.machine.missing().filter(|missing| why.unreached() == Some(missing.rank)));
-        match late.count {
-            0 => BoundaryError::Transport(why),
-            _ => BoundaryError::Lost(Late { hindered: Some(why), ..late }),
-        }
     }
 
     fn receive_local(&mut self) -> Result<bool, BoundaryError> {

@@ -29,7 +29,7 @@ fn part(bits: u64) -> f64 {
 }
 
 fn mostly(bits: u64) -> u64 {
-    if bits % 10 > 0 { 4096 } else { 4096 + (part(bits) * 508.0 * 1024.0) as u64 }
+    if bits.is_multiple_of(10) { 4096 + (part(bits) * 508.0 * 1024.0) as u64 } else { 4096 }
 }
 
 impl Mix {
