@@ -252,7 +252,6 @@ fn follows<I: Index + std::fmt::Debug + Clone, P: Policy + std::fmt::Debug + Clo
                 got.is_err()
             }
             Step::Get(data, loads) => {
-                model.order.now(now);
                 let mut told = None;
                 let got = cache.get_or_fill(id(data), |slot| {
                     told = Some(slot);
