@@ -70,6 +70,13 @@ fn s38_a_request_for_a_life_that_is_over_is_not_run_in_the_next() {
     assert_eq!(tally.failed, 1);
 }
 
+/// A report of several deaths is lost, asked for again, and was too long to be kept.
+#[test]
+fn s39_a_lost_answer_that_is_not_kept_is_named_as_such() {
+    let tally = schedule::run(324_270, Trouble::Deaths).unwrap_or_else(|wrong| panic!("{wrong}"));
+    assert!(tally.failed > 0);
+}
+
 /// Answers wait for one that does not come before the deadline, at one machine.
 #[test]
 fn g8_whoever_waits_with_answers_in_order_is_not_blamed() {

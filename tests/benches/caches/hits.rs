@@ -153,7 +153,7 @@ fn uniform_ids<I: Index>(
     id: fn(u64) -> u64,
     [slots, ids]: [u32; 2],
 ) {
-    let forms = [format!("hit {form}"), format!("hit {form}, batch of {BATCH}")];
+    let forms = ["", ", in one step", &format!(", batch of {BATCH}")].map(|how| format!("hit {form}{how}"));
     if !forms.iter().any(|case| report.wants(case)) {
         return;
     }
@@ -165,6 +165,10 @@ fn uniform_ids<I: Index>(
         black_box(single.alloc(data).ok().map(|grant| grant.slot));
         black_box(single.free(data).is_ok());
     });
+    let mut alone = fill(slots, index(slots), id);
+    let mut step = each(&asked, move |&[data]| {
+        black_box(alone.get_or_fill(data, |_| Err(())).ok());
+    });
     let mut batched = fill(slots, index(slots), id);
     let mut grants = [Grant::NONE; BATCH];
     let mut batch = each::<BATCH>(&asked, move |ids| {
@@ -175,11 +179,12 @@ fn uniform_ids<I: Index>(
     let mut against = |report: &mut Report, name: &str, peer: &mut dyn FnMut(u64)| {
         let turns: Turns = alternate(&plan, &mut one, &mut *peer);
         figures[0] = turns.ours.median();
-        report.row(turns.row(&format!("hit {form}"), name, "ns", Direction::LowerIsBetter)).bar(1.0);
+        report.row(turns.row(&forms[0], name, "ns", Direction::LowerIsBetter)).bar(1.0);
+        let turns = alternate(&plan, &mut step, &mut *peer);
+        report.row(turns.row(&forms[1], name, "ns", Direction::LowerIsBetter)).bar(1.0);
         let turns = alternate(&plan, &mut batch, &mut *peer);
         figures[1] = turns.ours.median();
-        let case = format!("hit {form}, batch of {BATCH}");
-        report.row(turns.row(&case, name, "ns", Direction::LowerIsBetter)).bar(1.0);
+        report.row(turns.row(&forms[2], name, "ns", Direction::LowerIsBetter)).bar(1.0);
     };
     against(report, peers::Quick::NAME, &mut hits(filled::<peers::Quick>(slots, id), &asked));
     against(report, peers::QuickSync::NAME, &mut hits(filled::<peers::QuickSync>(slots, id), &asked));

@@ -2,15 +2,17 @@
 //!
 //! *Hit* is one reference taken and given back (`alloc` and `free`), for a peer one `get`: peers neither count
 //! references nor say when a load is over, so their figures are less than half of what a user would have to build on
-//! them. *Zipf* is get-or-insert with ids of that skew. A *cycle* of a stencil is, for each input of a group, all that
-//! there is: submit, prepare, prepared, ready, free; for a peer again one get-or-insert.
+//! them; *in one step* is a hit by `get_or_fill`, which takes no reference either. *Zipf* is get-or-insert with ids of that
+//! skew, in one step, or *held* as `alloc`, `remember` and `free`. A *cycle* of a stencil is, for each input of a group, all
+//! that there is: submit, prepare, prepared, ready, free; for a peer again one get-or-insert.
 //!
-//! *Shared* is the cache that processes share, without a lock, and *of threads* the one whose threads wait in line, with one; by one
-//! thread and by two at the same time. A *hit* of it is the same, with
-//! `free` by the id; *pin* gives the reference back without looking for the id; a *batch* is many hits in two calls.
+//! *Shared* is the cache that processes share, without a lock, and *of threads* the one whose threads wait in line, with
+//! one; by one thread and by two at the same time. A *hit* of it is the same, with `free` by the id; *pin* gives the
+//! reference back without looking for the id; a *batch* is many hits in two calls.
 //!
-//! *Misses* are counted, of orders that have to be equal. A *phase* is one call with each of as many ids as there are slots. A *sweep* loads and computes, by several threads, with
-//! loads that take time. A *slot* taken and given back is neither found by an id nor has content.
+//! *Misses* are counted, of orders that have to be equal. A *phase* is one call with each of as many ids as there are
+//! slots. A *sweep* loads and computes, by several threads, with loads that take time. A *slot* taken and given back is
+//! neither found by an id nor has content.
 //!
 //! Tables are made as `umbra::cache` makes them: in large pages, where the system has some for who asks. Peers have what
 //! their allocator gets.

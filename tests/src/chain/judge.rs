@@ -147,6 +147,8 @@ impl World {
                 self.done.deaths.iter().any(|&(dead, when)| dead == origin && when <= ended)
             }
             (Stage::Cancelled, Code::Cancelled) => place == 0 && self.done.given_up.contains(&made.id),
+            // Its answer was lost, and is asked for again; one that is too long is not kept for that.
+            (Stage::Setup, Code::ReplyGone) => !self.is_strict() && self.network.loss > 0,
             // Its report has no time to come up then, or is never taken by the network.
             (Stage::Child, Code::Timeout) => !self.is_strict(),
             _ => self.done.of(made.id).contains(&(origin, stage, code, aux)),
@@ -155,7 +157,8 @@ impl World {
             return Err("it did not happen".to_owned());
         }
         let seen_by_parent = matches!(stage, Stage::Forward | Stage::Child);
-        let with_all_below = seen_by_parent || stage == Stage::Setup;
+        // Whoever has answered once has reached those below.
+        let with_all_below = seen_by_parent || stage == Stage::Setup && code != Code::ReplyGone;
         if count != if with_all_below { tree.size(place) } else { 1 } {
             return Err(format!("it took {} members with it", tree.size(place)));
         }
