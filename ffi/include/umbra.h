@@ -1570,7 +1570,7 @@ struct umbra_gpc_call {
 #define UMBRA_GPC_CODE_TOO_LARGE 7          /* the request is larger than a call may be there [its bytes] */
 #define UMBRA_GPC_CODE_STALE_ROOT 8         /* the maker has been started anew since */
 #define UMBRA_GPC_CODE_SECOND_PARENT 9      /* the call came from another parent before */
-#define UMBRA_GPC_CODE_REPLY_GONE 10        /* it was answered long ago, or more later calls than are remembered came first */
+#define UMBRA_GPC_CODE_REPLY_GONE 10        /* answered, and the answer is not kept; or more later calls than are remembered came first */
 #define UMBRA_GPC_CODE_NO_RESOURCE 11       /* the child had no room for the call until the deadline */
 #define UMBRA_GPC_CODE_UNKNOWN_ID 12        /* the member is not known there */
 #define UMBRA_GPC_CODE_PEER_DEAD 13         /* the member died */

@@ -80,7 +80,7 @@ numbered! {
         SecondParent = 9, "the call came from another parent before";
         /// The call was answered before, and the answer is not kept; or so many later calls of its maker were taken since that
         /// this cannot be told.
-        ReplyGone = 10, "the call was answered long ago, or more later ones than are remembered came first";
+        ReplyGone = 10, "the call was answered before and the answer is not kept, or more later ones than are remembered came first";
         /// The child took no request until the deadline.
         NoResource = 11, "it had no room for the call until the deadline";
         /// The member is not known there.
