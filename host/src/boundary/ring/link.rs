@@ -197,11 +197,16 @@ const fn nothing(region: &Region) -> Piece<'_> {
 }
 
 pub(super) fn refused(rank: u32, error: &VerbsError) -> TransportError {
-    let code = match error {
+    TransportError::Refused { rank, code: code(error) }
+}
+
+/// What the system said; -1 if it said nothing.
+pub(super) fn code(error: &VerbsError) -> i32 {
+    match error {
         VerbsError::Call { error, .. } => error.raw_os_error().unwrap_or(-1),
+        VerbsError::LockedMemory { .. } => libc::ENOMEM,
         _ => -1,
-    };
-    TransportError::Refused { rank, code }
+    }
 }
 
 /// What was written to this place of the board.

@@ -11,9 +11,9 @@ use umbra_core::key::Access;
 use super::super::extent::PAGE;
 use super::super::room::Room;
 use super::super::transport::TransportError;
-use super::link::Fetch;
+use super::link::{Fetch, code};
 use crate::sys::segment::Segment;
-use crate::verbs::{Domain, Region, Remote, VerbsError};
+use crate::verbs::{Domain, Region, Remote};
 
 /// Messages of a slot in a row that fit before the memory is given back of one that did not.
 const CALM: u32 = 64;
@@ -140,12 +140,6 @@ pub(super) fn registered(
     peers: Access,
 ) -> Result<Region, TransportError> {
     let segment = Segment::create("umbra-slot", bytes)?;
-    Region::register(domain, Arc::new(segment), peers).map_err(|error| {
-        let code = match error {
-            VerbsError::Call { error, .. } => error.raw_os_error().unwrap_or(-1),
-            VerbsError::LockedMemory { .. } => libc::ENOMEM,
-            _ => -1,
-        };
-        TransportError::NotRegistered { rank, bytes: bytes as u64, code }
-    })
+    let told = |error| TransportError::NotRegistered { rank, bytes: bytes as u64, code: code(&error) };
+    Region::register(domain, Arc::new(segment), peers).map_err(told)
 }
