@@ -73,8 +73,10 @@ impl From<BoundaryError> for Failure {
             BoundaryError::Transport(Transport::NoRank { .. }) => Code::Status(Status::RankOutOfRange),
             BoundaryError::Transport(Transport::WasBuilt { .. }) => Code::InUse,
             BoundaryError::Transport(Transport::SlotTooSmall { .. }) => Code::TooLarge,
+            BoundaryError::Spent | BoundaryError::Lost(_) | BoundaryError::Transport(Transport::Ended { .. }) => {
+                Code::Destroyed
+            }
             BoundaryError::Transport(_) => Code::System,
-            BoundaryError::Spent | BoundaryError::Lost(_) => Code::Destroyed,
             BoundaryError::Exchange(_)
             | BoundaryError::Vote(_)
             | BoundaryError::StillOpen(_)

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use umbra::boundary::{
     Agent, Attended, Boundary, BoundaryError, Extent, Fabric, Field, Greeting, Grid, Late, Mesh as _, Settings, Store,
-    Transport, VerbsRing, largest_message,
+    Transport, TransportError, VerbsRing, largest_message,
 };
 use umbra::sys::segment::{Mapping, Segment};
 use umbra_core::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ use crate::rig::{self, Guarded, PATIENCE};
 use crate::verbs::device;
 
 const RANK: &str = "UMBRA_TEST_RANK";
-const LOSES_AGENT: &str = "UMBRA_TEST_LOSES_AGENT";
+const WHEN: &str = "UMBRA_TEST_WHEN";
 /// Of the exchange that is waited for in vain, and of what follows it.
 const DEADLINE: Duration = Duration::from_secs(2);
 const RANKS: u32 = 3;
@@ -126,6 +126,32 @@ impl End for VerbsRing {
     }
 }
 
+/// When a rank is killed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Before an exchange of an epoch that had many.
+    Exchanging,
+    /// Before the first exchange of an epoch, of which there were some with one each.
+    EarlyInEpoch,
+    /// Before an exchange, after the agent.
+    AgentToo,
+    /// Before the others vote, with no exchange open.
+    InVote,
+}
+
+impl When {
+    const ALL: [When; 4] = [When::Exchanging, When::EarlyInEpoch, When::AgentToo, When::InVote];
+
+    const fn word(self) -> &'static str {
+        match self {
+            When::Exchanging => "exchanging",
+            When::EarlyInEpoch => "early",
+            When::AgentToo => "agent",
+            When::InVote => "vote",
+        }
+    }
+}
+
 /// A ring, so that each rank is a neighbour of both others.
 fn ring() -> (Grid, [Field; 2], Extent) {
     let mesh = Grid::new(shape(2, 4, 2), [RANKS, 1, 1], [true, false, false], RANKS);
@@ -195,7 +221,9 @@ pub fn be<E: End>() {
     }
     boundary.set_deadline(Some(DEADLINE));
     println!("{TOLD}exchanged");
-    if std::env::var_os(LOSES_AGENT).is_some() {
+    let when = std::env::var(WHEN).ok().and_then(|word| When::ALL.into_iter().find(|when| when.word() == word));
+    let when = when.expect("a word");
+    if when == When::AgentToo {
         until("the agent is gone", || words.at(GONE).load(Ordering::Acquire) == 1);
         assert!(!boundary.transport().is_alone(), "nobody has looked since");
         words.meet();
@@ -203,6 +231,16 @@ pub fn be<E: End>() {
         assert!(boundary.transport().is_alone());
         words.meet();
         println!("{TOLD}exchanged alone");
+    }
+    if when == When::EarlyInEpoch {
+        // The numbers of exchanges begin anew, with what was sent before still in the slots.
+        for _ in 0..2 {
+            boundary.remesh(&mesh).expect("all ranks are here");
+            boundary.exchange(&mut store.stage(0)).expect("all ranks are here");
+        }
+        boundary.remesh(&mesh).expect("all ranks are here");
+        words.meet();
+        println!("{TOLD}remeshed");
     }
     if rank == LOST {
         // It computes until it is killed.
@@ -219,6 +257,15 @@ pub fn be<E: End>() {
         assert!(what != "exchange" || E::BREAKS || matches!(error, BoundaryError::Lost(_)), "{error:?}");
         println!("{TOLD}{what}: {error}");
     };
+    if when == When::InVote {
+        let error = in_time(DEADLINE, || boundary.remesh(&mesh)).expect_err("a rank is lost");
+        assert!(
+            matches!(error, BoundaryError::Transport(TransportError::Ended { rank: LOST, .. })) && boundary.is_spent(),
+            "{error:?}"
+        );
+        println!("{TOLD}vote: {error}");
+        return;
+    }
     fails("exchange", &mut |boundary| boundary.exchange(&mut store.stage(0)));
     fails("remesh", &mut |boundary| boundary.remesh(&mesh));
     fails("close", &mut Boundary::close);
@@ -236,22 +283,19 @@ fn is_missing<E: End>(late: &Late, rank: u32) -> bool {
 }
 
 /// A process of the ring, as this test of the program that runs.
-fn rank(test: &str, rank: u32, segment: &Segment, loses_agent: bool) -> Guarded {
+fn rank(test: &str, rank: u32, segment: &Segment, when: When) -> Guarded {
     let mut command = Command::new(std::env::current_exe().expect("this program has a name"));
-    command.args(["--exact", test, "--nocapture"]).env(RANK, rank.to_string());
-    if loses_agent {
-        command.env(LOSES_AGENT, "1");
-    }
+    command.args(["--exact", test, "--nocapture"]).env(RANK, rank.to_string()).env(WHEN, when.word());
     let command = command.stdin(segment.share().expect("a descriptor")).stdout(Stdio::piped());
     Guarded::from(command.spawn().expect("it starts"))
 }
 
-/// Runs a ring whose ranks are this test of the program that runs, which calls [`be`]; kills one of them, and before that the
-/// agent if it shall; the others must tell rank, block and field in time, and end.
+/// Runs a ring whose ranks are this test of the program that runs, which calls [`be`], and kills one of them; the others must tell
+/// rank, block and field in time, or the rank where they vote, and end.
 ///
 /// # Panics
 /// If something is not as it should be.
-pub fn kill<E: End>(test: &str, agent_too: bool) {
+pub fn kill<E: End>(test: &str, when: When) {
     let (_, _, extent) = ring();
     let segment = Segment::create("umbra-lost", E::bytes(extent) + WORDS).expect("memory");
     let mut agent = E::ATTENDED.then(|| {
@@ -259,7 +303,7 @@ pub fn kill<E: End>(test: &str, agent_too: bool) {
         command.args(["--boundary", &extent.to_string()]).stdin(segment.share().expect("a descriptor"));
         Guarded::from(command.spawn().expect("it starts"))
     });
-    let mut ranks: Vec<Guarded> = (0..RANKS).map(|nth| rank(test, nth, &segment, agent_too)).collect();
+    let mut ranks: Vec<Guarded> = (0..RANKS).map(|nth| rank(test, nth, &segment, when)).collect();
     let mut lost = ranks.remove(LOST as usize);
     let said = BufReader::new(lost.stdout.take().expect("a pipe"));
     let mut said = said.lines().map_while(Result::ok).filter_map(|line| Some(line.split_once(TOLD)?.1.to_owned()));
@@ -268,10 +312,13 @@ pub fn kill<E: End>(test: &str, agent_too: bool) {
         assert_eq!(process.wait().expect("a child").signal(), Some(9));
     };
     assert_eq!(said.next().as_deref(), Some("exchanged"));
-    if agent_too {
+    if when == When::AgentToo {
         killed(agent.as_mut().expect("there is one"));
         segment.word(E::bytes(extent) + GONE).expect("a word").store(1, Ordering::Release);
         assert_eq!(said.next().as_deref(), Some("exchanged alone"));
+    }
+    if when == When::EarlyInEpoch {
+        assert_eq!(said.next().as_deref(), Some("remeshed"));
     }
     killed(&mut lost);
     for (rank, process) in [0, 2].into_iter().zip(ranks) {
@@ -279,6 +326,11 @@ pub fn kill<E: End>(test: &str, agent_too: bool) {
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{said}");
         let told: Vec<&str> = said.lines().filter_map(|line| Some(line.split_once(TOLD)?.1)).collect();
+        if when == When::InVote {
+            let last = told.last().expect("it says what has become of the vote");
+            assert!(last.starts_with("vote: process ") && last.contains(&format!(" of rank {LOST} has ended")), "{last}");
+            continue;
+        }
         let from = told.iter().position(|line| line.starts_with("exchange: ")).expect("an exchange that fails");
         for (what, line) in ["exchange: ", "remesh: ", "close: "].into_iter().zip(&told[from..]) {
             let named = format!("rank {LOST}: block {LOST} to block {rank}, field 0, element (");

@@ -12,6 +12,7 @@ use super::error::{BoundaryError, Late};
 use super::fields::Field;
 use super::levels::Levels;
 use super::mesh::Mesh;
+use super::overdue::ASK;
 use super::rows::Strips;
 use super::scope::Half;
 use super::settings::Settings;
@@ -262,11 +263,16 @@ fn refuse(transport: &mut impl Transport, round: u32, settings: Settings) {
 fn all_vote(transport: &mut impl Transport, round: u32, vote: Vote, settings: Settings) -> Result<u32, BoundaryError> {
     transport.vote(round, vote)?;
     let mut votes = vec![None; transport.ranks() as usize];
-    let (begun, mut patience) = (Instant::now(), patience());
+    let (begun, mut asked, mut patience) = (Instant::now(), Instant::now(), patience());
     loop {
-        for (rank, vote) in (0..).zip(&mut votes) {
+        // Asked before its vote is looked for: what it said before its end is seen.
+        let asks = asked.elapsed() >= Duration::from_nanos(ASK.0);
+        asked = if asks { Instant::now() } else { asked };
+        for (rank, vote) in (0..).zip(&mut votes).filter(|(_, vote)| vote.is_none()) {
+            let gone = if asks { transport.gone(rank) } else { None };
+            *vote = transport.vote_of(rank, round)?;
             if vote.is_none() {
-                *vote = transport.vote_of(rank, round)?;
+                gone.map_or(Ok(()), Err)?;
             }
         }
         let late = settings.deadline.is_some_and(|deadline| begun.elapsed() > deadline);

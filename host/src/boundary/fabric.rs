@@ -269,6 +269,10 @@ impl Transport for Fabric {
         Ok(())
     }
 
+    fn gone(&self, rank: u32) -> Option<TransportError> {
+        self.is_gone(rank)
+    }
+
     fn ended(&self, from: u32, sequence: u32) -> Option<TransportError> {
         self.has_ended(from, sequence)
     }

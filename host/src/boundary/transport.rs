@@ -243,6 +243,11 @@ pub trait Transport {
         false
     }
 
+    /// That a rank has ended; asked now and then by who waits for its vote.
+    fn gone(&self, _rank: u32) -> Option<TransportError> {
+        None
+    }
+
     /// That a rank has ended, and has not sent its message of this exchange; asked now and then by who waits for that.
     fn ended(&self, _from: u32, _sequence: u32) -> Option<TransportError> {
         None

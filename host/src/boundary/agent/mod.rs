@@ -295,6 +295,10 @@ impl Transport for Attended {
         seen.is_ok_and(|seen| seen.load(Ordering::Relaxed) == board::stamp(self.epoch, sequence))
     }
 
+    fn gone(&self, rank: u32) -> Option<TransportError> {
+        self.fabric.gone(rank)
+    }
+
     fn ended(&self, from: u32, sequence: u32) -> Option<TransportError> {
         self.fabric.ended(from, sequence)
     }

@@ -34,17 +34,22 @@ impl Fabric {
         Ok(self.segment.word(rank as usize * 2 * LINE + what)?)
     }
 
-    /// See [`Transport::ended`](super::Transport::ended).
-    pub(super) fn has_ended(&self, from: u32, sequence: u32) -> Option<TransportError> {
+    /// See [`Transport::gone`](super::Transport::gone).
+    pub(super) fn is_gone(&self, from: u32) -> Option<TransportError> {
         let [by, numbers] = [BUILT_BY, BUILT_IN].map(|what| self.built(from, what));
         let (by, numbers) = (by.ok()?.load(Ordering::Relaxed), numbers.ok()?.load(Ordering::Relaxed));
         let process = Identity::from_bits(by);
         // Of processes whose numbers are others there, nothing is known.
-        if by == 0 || numbers != self.numbers || lives(process) {
-            return None;
-        }
-        // Asked after its end: what it has sent before that is seen. Whatever the epoch is: nobody sends while it changes.
+        let is_gone = by != 0 && numbers == self.numbers && !lives(process);
+        is_gone.then(|| TransportError::Ended { rank: from, pid: process.pid() })
+    }
+
+    /// See [`Transport::ended`](super::Transport::ended).
+    pub(super) fn has_ended(&self, from: u32, sequence: u32) -> Option<TransportError> {
+        let why = self.is_gone(from)?;
+        // Asked after its end: what it has sent before that is seen. What was taken may have the same number in an earlier epoch.
         let stamp = self.stamp(from, self.rank, sequence).ok()?.load(Ordering::Acquire);
-        (stamp as u32 != sequence).then(|| TransportError::Ended { rank: from, pid: process.pid() })
+        let has_sent = stamp as u32 == sequence && stamp != self.taken[self.stamp_at(from, sequence)];
+        (!has_sent).then_some(why)
     }
 }
