@@ -328,7 +328,10 @@ pub fn kill<E: End>(test: &str, when: When) {
         let told: Vec<&str> = said.lines().filter_map(|line| Some(line.split_once(TOLD)?.1)).collect();
         if when == When::InVote {
             let last = told.last().expect("it says what has become of the vote");
-            assert!(last.starts_with("vote: process ") && last.contains(&format!(" of rank {LOST} has ended")), "{last}");
+            assert!(
+                last.starts_with("vote: process ") && last.contains(&format!(" of rank {LOST} has ended")),
+                "{last}"
+            );
             continue;
         }
         let from = told.iter().position(|line| line.starts_with("exchange: ")).expect("an exchange that fails");

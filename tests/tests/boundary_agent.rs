@@ -22,9 +22,10 @@ use umbra::secret::Secret;
 use umbra::sys::segment::Segment;
 use umbra_core::atomic::{AtomicU32, Ordering};
 use umbra_core::boundary::{Message, Shape, Sparse};
-use umbra_tests::boundary_job::{long_extent, send_to_one_that_does_not_receive};
+use umbra_tests::boundary_job::{SETTINGS, long_extent, long_row, send_to_one_that_does_not_receive, sparse};
 use umbra_tests::late::beside_one_that_rests;
 use umbra_tests::machine;
+use umbra_tests::meeting::Meeting;
 use umbra_tests::random_exchanges::Exchanges;
 use umbra_tests::rig::{self, Guarded, Scratch};
 
@@ -73,6 +74,56 @@ fn s7_a_long_send_to_a_rank_that_never_receives_returns_with_an_agent_and_withou
             is_over.store(1, Ordering::Relaxed);
             assert!(went.unwrap_or_else(|panic| panic::resume_unwind(panic)), "there is a second slot");
         });
+    }
+}
+
+#[test]
+fn s38_what_was_fetched_is_given_back_with_an_agent_and_without() {
+    const STRIP: u64 = 128 * 1024;
+    for is_attended in [true, false] {
+        let (mesh, fields, extent) = (long_row(), [sparse(0.5, 0.5, 0.0)], long_extent());
+        let segment = Arc::new(Agent::segment(extent).unwrap());
+        let settings = Settings { smallest_slot: 256, largest_slot: 4096, ..SETTINGS };
+        let (ended, together) = (AtomicU32::new(0), Meeting::of(0..2));
+        let rank = |rank: u32| {
+            let end = Attended::attach(segment.clone(), extent, rank).unwrap();
+            let mut boundary = Boundary::build(&mesh, &fields, end, settings).unwrap();
+            let mut store = Store::new(2, mesh.shape().len(), &fields, 1);
+            store.allocate(rank, 0).unwrap();
+            let mut held = [1.0, 0.0, 1.0].map(|value| {
+                store.stage(0).values_mut(rank, 0).unwrap().fill(value);
+                // In each slot more messages than it takes to give memory back.
+                (0..200).for_each(|_| boundary.exchange(&mut store.stage(0)).unwrap());
+                // Nobody sends the next message before both have looked.
+                together.wait(rank);
+                let held = boundary.held().unwrap().receive;
+                together.wait(rank);
+                held
+            });
+            boundary.remesh(&mesh).unwrap();
+            let after = boundary.held().unwrap().receive;
+            let counts = *boundary.counts();
+            boundary.close().unwrap();
+            ended.fetch_add(1, Ordering::Relaxed);
+            assert!((390..=402).contains(&counts.overflows), "{counts:?}");
+            // A page a slot, and what was fetched.
+            held.iter_mut().for_each(|held| *held -= 2 * 4096);
+            (held, after)
+        };
+        let ranks = thread::scope(|scope| {
+            let agent = is_attended.then(|| Agent::attach(segment.clone(), extent).unwrap());
+            if let Some(mut agent) = agent {
+                let ended = &ended;
+                scope.spawn(move || agent.attend(|| ended.load(Ordering::Relaxed) < 2).unwrap());
+            }
+            let rank = &rank;
+            [0, 1].map(|nth| scope.spawn(move || rank(nth))).map(|rank| rank.join().unwrap())
+        });
+        for (held, after) in ranks {
+            let [burst, calm, again] = held;
+            assert!(burst >= 2 * (STRIP - 4096) && again == burst && calm == 0, "{held:?}");
+            assert!(after <= 2 * 4096, "{after}");
+        }
     }
 }
 

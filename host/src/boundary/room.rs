@@ -1,8 +1,11 @@
-//! How long the memory of a slot is kept that its messages do not need.
+//! How long memory is kept that messages do not need: of a slot, and beside it.
 //!
 //! What lies behind the size that the receiver has announced last is not needed: it is given up at once when that is half of what
 //! the slot had and 16 KiB less, and else what none of the last sixteen messages could need. Who gives up what is needed again a
 //! little later pays for both, so it is not done sooner.
+//!
+//! What lies beside the slot is needed by messages that do not fit. It is given up, all of it, after many messages in a row that
+//! did.
 
 use super::extent::PAGE;
 
@@ -10,6 +13,39 @@ use super::extent::PAGE;
 pub(super) const LESS: u32 = 16;
 /// Bytes below which nothing is given up at once.
 pub(super) const BURST: usize = 4 * PAGE;
+
+/// Messages of a slot in a row that fit before the memory is given up of one that did not.
+pub(super) const CALM: u32 = 64;
+
+/// Bytes beside a slot, for what did not fit into it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Spill {
+    /// The most since they were given up.
+    most: usize,
+    /// Messages since the last that did not fit.
+    calm: u32,
+}
+
+impl Spill {
+    /// Bytes that lie there, and are given up now.
+    pub(super) fn left(&mut self) -> usize {
+        std::mem::take(&mut self.most)
+    }
+
+    /// After a message of which so many bytes did not fit: how many bytes lie there that nobody has needed for a while, and are given
+    /// up now.
+    pub(super) fn idle(&mut self, bytes: usize) -> usize {
+        if bytes > 0 {
+            (self.most, self.calm) = (bytes.max(self.most), 0);
+            return 0;
+        }
+        if self.most < BURST {
+            return 0;
+        }
+        self.calm += 1;
+        if self.calm < CALM { 0 } else { self.left() }
+    }
+}
 
 /// Bytes of a slot, in whole pages.
 #[derive(Debug, Clone, Default)]

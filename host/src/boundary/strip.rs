@@ -176,7 +176,11 @@ impl<T: Transport> Boundary<T> {
         let kind = &self.fields[usize::from(entry.key.field)];
         let (rows, cells, default) = (self.strips.receive(entry.key.element), self.strips.cells, kind.default_value());
         let Ok(()) = rows.each::<Infallible>(kind.components as usize, cells, |row| {
-            if default.to_bits() == 0 { clear(&mut values[row]) } else { values[row].fill(default) }
+            if default.to_bits() == 0 {
+                clear(&mut values[row])
+            } else {
+                values[row].fill(default)
+            }
             Ok(())
         });
     }

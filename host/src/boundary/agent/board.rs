@@ -117,6 +117,21 @@ impl<'s> Board<'s> {
         self.segment.held(self.first + first, len - first)
     }
 
+    /// Where what did not fit into a slot of a peer lies.
+    fn beside(self, from: u32, slot: u32) -> usize {
+        let nth = from as usize * self.extent.slots as usize + (slot % self.extent.slots) as usize;
+        self.first + inbox(&self.extent) + nth * self.extent.capacity()
+    }
+
+    /// Gives back the memory of so many bytes that did not fit into a slot of a peer.
+    pub(super) fn give_back(self, from: u32, slot: u32, bytes: usize) {
+        if bytes > 0 {
+            // If the system keeps it, only the memory is lost.
+            let bytes = bytes.next_multiple_of(PAGE).min(self.extent.capacity());
+            let _ = self.segment.give_back(self.beside(from, slot), bytes);
+        }
+    }
+
     /// So many words of what did not fit into a slot of a peer.
     pub(super) fn inbox(
         self,
@@ -129,8 +144,7 @@ impl<'s> Board<'s> {
         if end > capacity {
             return Err(TransportError::SlotTooSmall { end: end as u64, capacity: capacity as u64 });
         }
-        let nth = from as usize * self.extent.slots as usize + (slot % self.extent.slots) as usize;
-        Ok(self.segment.words(self.first + inbox(&self.extent) + nth * capacity + first * 8, len)?)
+        Ok(self.segment.words(self.beside(from, slot) + first * 8, len)?)
     }
 }
 

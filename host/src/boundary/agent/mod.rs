@@ -28,6 +28,7 @@ use umbra_core::boundary::{Entry, Message, Peer, Place, Vote};
 use super::extent::Extent;
 use super::fabric::Fabric;
 use super::held::Held;
+use super::room::Spill;
 use super::tasks;
 use super::transport::{Transport, TransportError};
 use crate::sys::segment::{Segment, SegmentError};
@@ -167,6 +168,8 @@ pub struct Attended {
     name: OwnName,
     /// For the time in which it has no agent.
     lookout: Lookout,
+    /// What was fetched, by rank and slot.
+    spilled: Vec<Spill>,
     epoch: u32,
     peers: usize,
     /// The exchange that was looked for last, and how often in vain.
@@ -191,6 +194,7 @@ impl Attended {
             segment,
             name: OwnName::new()?,
             lookout: Lookout::new(rank),
+            spilled: vec![Spill::default(); (extent.ranks * extent.slots) as usize],
             epoch: 0,
             peers: 0,
             sequence: 0,
@@ -198,6 +202,11 @@ impl Attended {
             asked: Instant::now(),
             turns: (0, Instant::now()),
         })
+    }
+
+    const fn spilled_at(&self, from: u32, slot: u32) -> usize {
+        let slots = self.fabric.extent().slots;
+        (from * slots + slot % slots) as usize
     }
 
     fn board(&self) -> Board<'_> {
@@ -258,6 +267,12 @@ impl Transport for Attended {
     fn plans(&mut self, epoch: u32, peers: &[Peer], entries: &[Entry]) -> Result<(), TransportError> {
         self.fabric.plans(epoch, peers, entries)?;
         (self.epoch, self.peers, self.sequence) = (epoch, peers.len(), 0);
+        // Nothing is under way: what was fetched has been read.
+        let slots = self.slots();
+        for at in 0..self.spilled.len() {
+            let left = self.spilled[at].left();
+            self.board().give_back(at as u32 / slots, at as u32 % slots, left);
+        }
         lookout::tell(self.board(), epoch, peers, entries)
     }
 
@@ -322,8 +337,21 @@ impl Transport for Attended {
         self.fabric.look(from, slot, head)
     }
 
+    fn fetch(&mut self, from: u32, slot: u32, bytes: u32) -> Result<bool, TransportError> {
+        let at = self.spilled_at(from, slot);
+        if let Some(spilled) = self.spilled.get_mut(at) {
+            spilled.idle(bytes as usize);
+        }
+        Ok(true)
+    }
+
     fn taken(&mut self, from: u32, slot: u32, room: u32) -> Result<(), TransportError> {
-        self.fabric.taken(from, slot, room)
+        self.fabric.taken(from, slot, room)?;
+        // The peer has no credit for the next message in this slot yet, so nobody fetches anything.
+        let at = self.spilled_at(from, slot);
+        let idle = self.spilled[at].idle(0);
+        self.board().give_back(from, slot, idle);
+        Ok(())
     }
 
     fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
@@ -344,7 +372,6 @@ impl Transport for Attended {
     }
 
     fn held(&self) -> Option<Held> {
-        // What an agent has fetched stays where it is.
         let inbox = self.board().inbox_held();
         self.fabric.held().map(|held| Held { receive: held.receive + inbox, ..held })
     }

@@ -12,42 +12,20 @@ use umbra_core::boundary::Peer;
 
 use super::{Fabric, PAGE};
 use crate::boundary::held::Held;
-use crate::boundary::room::{BURST, Room};
+use crate::boundary::room::{Room, Spill};
 use crate::boundary::transport::TransportError;
-
-/// Messages of a slot in a row that fit before the memory is given back of one that did not.
-const CALM: u32 = 64;
 
 /// What messages need of the areas of a rank, by peer and slot.
 #[derive(Debug)]
 pub(super) struct Spare {
     rooms: Vec<Room>,
-    /// Bytes that did not fit into slots of peers, the most since they were given back, and the messages since the last of them.
-    spilled: Vec<(usize, u32)>,
+    /// What did not fit into slots of peers.
+    spilled: Vec<Spill>,
 }
 
 impl Spare {
     pub(super) fn new(count: usize) -> Spare {
-        Spare { rooms: vec![Room::default(); count], spilled: vec![(0, 0); count] }
-    }
-
-    /// Bytes that did not fit since they were given back, which happens now.
-    fn left(&mut self, at: usize) -> usize {
-        std::mem::take(&mut self.spilled[at]).0
-    }
-
-    /// After a message of which so many bytes did not fit: how many bytes lie there that nobody has needed for a while.
-    fn idle(&mut self, at: usize, bytes: usize) -> usize {
-        let (most, calm) = &mut self.spilled[at];
-        if bytes > 0 {
-            (*most, *calm) = (bytes.max(*most), 0);
-            return 0;
-        }
-        if *most < BURST {
-            return 0;
-        }
-        *calm += 1;
-        if *calm < CALM { 0 } else { std::mem::take(most) }
+        Spare { rooms: vec![Room::default(); count], spilled: vec![Spill::default(); count] }
     }
 }
 
@@ -67,7 +45,8 @@ impl Fabric {
     /// This rank has written so many bytes of a message, or of a plan, beside a slot.
     pub(super) fn spill(&mut self, to: u32, slot: u32, bytes: usize) -> Result<(), TransportError> {
         self.check(to)?;
-        let idle = self.spare.idle(self.stamp_at(to, slot), bytes);
+        let at = self.stamp_at(to, slot);
+        let idle = self.spare.spilled[at].idle(bytes);
         self.give_back_beside(to, slot, idle)
     }
 
@@ -84,7 +63,8 @@ impl Fabric {
     /// Between two epochs nothing is under way: what the peers of the next need stays, and what lies beside slots has been read.
     pub(super) fn keep_for(&mut self, peers: &[Peer]) -> Result<(), TransportError> {
         for (to, slot) in (0..self.extent.ranks).flat_map(|to| (0..self.extent.slots).map(move |slot| (to, slot))) {
-            let left = self.spare.left(self.stamp_at(to, slot));
+            let at = self.stamp_at(to, slot);
+            let left = self.spare.spilled[at].left();
             self.give_back_beside(to, slot, left)?;
         }
         for from in 0..self.extent.ranks {

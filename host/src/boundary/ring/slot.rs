@@ -9,14 +9,12 @@ use umbra_core::atomic::Ordering;
 use umbra_core::key::Access;
 
 use super::super::extent::PAGE;
-use super::super::room::Room;
+use super::super::room::{CALM, Room};
 use super::super::transport::TransportError;
 use super::link::{Fetch, code};
 use crate::sys::segment::Segment;
 use crate::verbs::{Domain, Region, Remote};
 
-/// Messages of a slot in a row that fit before the memory is given back of one that did not.
-const CALM: u32 = 64;
 /// Words that tell where a slot lies: its address, its length and its key.
 const WORDS: usize = 2;
 /// Bytes of them.
