@@ -349,6 +349,55 @@ fn a_window_around_what_is_old_is_cleared_though_something_older_is_in_no_run_th
 }
 
 #[test]
+fn data_of_one_length_leave_without_a_look_at_their_neighbours() {
+    let mut memory = cached(64, 600);
+    for data in 0..500 {
+        idle(&mut memory, data, 10);
+    }
+    let statistics = memory.statistics();
+    assert_eq!((statistics.cache.evictions, statistics.most_evictions), (440, 1));
+    assert!(statistics.most_looks as usize <= SEEDS, "{statistics:?}");
+}
+
+#[test]
+fn what_leaves_costs_as_little_as_any_window_with_old_data_in_it() {
+    const CAPACITY: u64 = 300;
+    let (mut memory, mut state) = (cached(64, CAPACITY), 3);
+    // Where idle data lies, how long it is, and when it was given back.
+    let mut there: Vec<(u64, u64, u64, u64)> = vec![];
+    let mut cut = 0;
+    for now in 1..3000 {
+        let (data, len) = (1000 + now, 1 + random(&mut state, 24).pow(2) / 8);
+        let cost = |&(_, len, _, freed): &(u64, u64, u64, u64)| (len + 1) * ((1 << 31) / (now - freed));
+        let mut oldest: Vec<_> = there.iter().map(|data| data.3).collect();
+        oldest.sort_unstable();
+        oldest.truncate(SEEDS);
+        there.sort_unstable();
+        // The end of the data before each, the data, and where the next one begins: free ranges belong to windows.
+        let ends = [0].into_iter().chain(there.iter().map(|data| data.0 + data.1));
+        let starts = there.iter().map(|data| data.0).skip(1).chain([CAPACITY]);
+        let (ends, starts): (Vec<_>, Vec<_>) = (ends.collect(), starts.collect());
+        let windows = (0..there.len()).flat_map(|first| (first..there.len()).map(move |last| first..=last));
+        let windows = windows.filter(|window| {
+            let has_old = there[window.clone()].iter().any(|data| oldest.contains(&data.3));
+            has_old && starts[*window.end()] - ends[*window.start()] >= len
+        });
+        let least = windows.map(|window| there[window].iter().map(cost).sum::<u64>()).min();
+        let holes = memory.figures().largest;
+        let offset = idle(&mut memory, data, len);
+        let (stays, leaves): (Vec<_>, Vec<_>) = there.iter().partition(|data| memory.state(data.2).unwrap().is_some());
+        if holes < len {
+            // Of a window that begins beside a free range, the old data at the other end may turn out to be superfluous.
+            assert!(Some(leaves.iter().map(cost).sum()) <= least, "{leaves:?} for {len} at {now}");
+            cut += usize::from(leaves.len() > 1);
+        }
+        there = stays;
+        there.push((offset, len, data, now));
+    }
+    assert!(cut > 500, "{cut} times several left");
+}
+
+#[test]
 fn t30_after_an_interrupt_nothing_has_an_effect_and_fills_under_way_are_known() {
     let mut memory = cached(8, 100);
     memory.alloc(1, 10).unwrap();

@@ -3,7 +3,10 @@
 use super::runs::Run;
 use super::{CachedMemory, Index, Lend, SEEDS, VIEW};
 use crate::cache::slot::Slot;
-use crate::memory::Block;
+use crate::memory::{Block, Tile};
+
+/// Costs are counted in parts of this many.
+const FIXED: u32 = 1 << 31;
 
 /// A window that is long enough: its first range, and what it costs to load its content again.
 #[derive(Clone, Copy)]
@@ -24,25 +27,34 @@ where
     /// What giving up a range costs: its length by the time until it is wanted.
     ///
     /// If nobody knows that time, it is taken to be as long as the content has been idle.
+    #[inline]
     fn cost(&self, at: u32, len: u32) -> u64 {
         let Run { freed, wanted, .. } = *self.run(at);
         let wait = wanted.checked_sub(self.clock).filter(|wait| *wait > 0).unwrap_or(self.clock - freed + 1);
+        // Of the shortest division that there is; the window with the greatest costs has less than 2^32 granules.
+        let rate = FIXED / u32::try_from(wait).unwrap_or(FIXED).min(FIXED);
         // A load costs something whatever its length is.
-        (u64::from(len) << 20) / wait.min(1 << 20) + 1
+        (u64::from(len) + 1) * u64::from(rate)
+    }
+
+    /// Looks at a range: it, and what giving it up costs.
+    #[inline]
+    fn look(&mut self, at: u32) -> (Tile, u64) {
+        self.looks += 1;
+        let tile = self.space.tile(at);
+        (tile, if tile.free { 0 } else { self.cost(at, tile.len) })
     }
 
     /// The cheapest window of this length among the ranges from `from` on, [`VIEW`] of them at most.
-    pub(super) fn cheapest(&mut self, from: u32, len: u32, best: Option<Window>) -> Option<Window> {
-        let (mut best, mut first, mut end) = (best, from, from);
+    fn cheapest(&mut self, from: u32, len: u32) -> Option<Window> {
+        let (mut best, mut first, mut end): (Option<Window>, _, _) = (None, from, from);
         let (mut sum, mut cost) = (0_u32, 0_u64);
         for _ in 0..VIEW {
             if !self.is_open(end) {
                 break;
             }
-            self.looks += 1;
-            let tile = self.space.tile(end);
-            sum += tile.len;
-            cost += if tile.free { 0 } else { self.cost(end, tile.len) };
+            let (tile, more) = self.look(end);
+            (sum, cost) = (sum + tile.len, cost + more);
             end = tile.after;
             // Without its first range the window is cheaper, if it is still long enough.
             while sum >= len {
@@ -58,6 +70,46 @@ where
         best
     }
 
+    /// The cheapest window of this length that a range is in, within [`VIEW`] ranges, unless the best one is as cheap.
+    ///
+    /// It grows upwards until it is long enough, and then range by range downwards, while it is cut above.
+    fn around(&mut self, seed: u32, len: u32, mut best: Option<Window>) -> Option<Window> {
+        let is_better = |cost, best: Option<Window>| best.is_none_or(|best| cost < best.cost);
+        let (tile, cost) = self.look(seed);
+        let (mut first, mut below) = (seed, tile.before);
+        // What the ranges from the lowest one up to the seed cost: no window that is still to come does without them.
+        let mut must = cost;
+        let (mut last, mut above) = (seed, tile.after);
+        let (mut sum, mut cost) = (tile.len, cost);
+        let mut view = 1;
+        while sum < len && view < VIEW && is_better(cost, best) && self.is_open(above) {
+            let (tile, more) = self.look(above);
+            (last, above) = (above, tile.after);
+            (sum, cost, view) = (sum + tile.len, cost + more, view + 1);
+        }
+        loop {
+            while last != seed && sum >= len {
+                let tile = self.space.tile(last);
+                if sum - tile.len < len {
+                    break;
+                }
+                sum -= tile.len;
+                cost -= if tile.free { 0 } else { self.cost(last, tile.len) };
+                last = tile.before;
+            }
+            if sum >= len && is_better(cost, best) {
+                best = Some(Window { first, cost });
+            }
+            let done = last == seed && sum >= len;
+            if done || view >= VIEW || !is_better(must, best) || !self.is_open(below) {
+                return best;
+            }
+            let (tile, more) = self.look(below);
+            (first, below) = (below, tile.before);
+            (sum, cost, must, view) = (sum + tile.len, cost + more, must + more, view + 1);
+        }
+    }
+
     /// Clears a window of this length in some run that is long enough, of which there is one; gives the free
     /// range.
     pub(super) fn clear(&mut self, len: u32) -> Option<u32> {
@@ -67,15 +119,7 @@ where
             let Some(slot) = self.slots.as_ref().get(seed as usize) else { break };
             let newer = slot.prev;
             if self.is_open(seed) {
-                let mut from = seed;
-                for _ in 0..VIEW / 2 {
-                    let before = self.space.tile(from).before;
-                    if !self.is_open(before) {
-                        break;
-                    }
-                    from = before;
-                }
-                best = self.cheapest(from, len, best);
+                best = self.around(seed, len, best);
             }
             seed = newer;
         }
@@ -92,7 +136,7 @@ where
     pub(super) fn clear_run(&mut self, run: u32, len: u32) -> Option<u32> {
         let first = self.first_of(run);
         // If the view is too short for the length, the window is that at the front, however many leave.
-        let first = self.cheapest(first, len, None).map_or(first, |window| window.first);
+        let first = self.cheapest(first, len).map_or(first, |window| window.first);
         self.clear_from(first, len)
     }
 

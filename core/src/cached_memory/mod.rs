@@ -6,7 +6,7 @@
 //! The memory may be anywhere; the records lie beside it, in lent arrays.
 //!
 //! Room for a length is not a question of how much is idle, but of where. A *run* is a longest stretch of what is free
-//! or idle, between data in use. If a run is long enough, some window of it is cleared: of those around the data that
+//! or idle, between data in use. If a run is long enough, some window of it is cleared: of those with data in them that
 //! were used longest ago, the one whose content costs least to load again. If no run is long enough, no eviction can
 //! help, nothing is evicted, and [`PlaceError::Blocked`] says so.
 //!
@@ -44,9 +44,10 @@
 //!
 //! *Cost*: a hit, `remember` and `forget` are O(1). A first reference, and a last one, split and join a run: one word
 //! of a bit set for each factor of 64 in the number of granules. To choose what leaves, [`SEEDS`] times [`VIEW`]
-//! ranges are looked at at most; each eviction is paid for by an earlier load. Before that, and in
-//! [`next_turn`](CachedMemory::next_turn), a run is looked for: among [`PEEK`] at most if there is a longer one, else
-//! among all whose length is that by less than a part in 32; there is one run more than data in use at most.
+//! ranges are looked at at most, and once more [`VIEW`] if these lie in runs that are too short; each eviction is paid for
+//! by an earlier load. Before that, and in [`next_turn`](CachedMemory::next_turn), a run is looked for: among [`PEEK`] at
+//! most if there is a longer one, else among all whose length is that by less than a part in 32; there is one run more
+//! than data in use at most.
 
 mod choice;
 mod error;
@@ -69,8 +70,8 @@ use line::{Line, Need};
 use pinned::Pinned;
 
 /// Idle data, of those used longest ago, around which a window is looked for.
-pub const SEEDS: usize = 8;
-/// Ranges around one of them that are looked at.
+pub const SEEDS: usize = 4;
+/// Ranges around one of them that are looked at, at most: no more than it takes to reach the length.
 pub const VIEW: usize = 64;
 /// Runs about as long as what is asked for that are looked at before a longer one is taken.
 pub const PEEK: usize = 32;

@@ -44,6 +44,7 @@ pub use block::{Block, Extent, Granule};
 pub use error::{AllocError, NotAllocated};
 pub use figures::Figures;
 pub use offsets::Offsets;
+pub(crate) use offsets::Tile;
 pub use quick_fit::QuickFit;
 
 use crate::error::Stale;
