@@ -398,6 +398,42 @@ fn what_leaves_costs_as_little_as_any_window_with_old_data_in_it() {
 }
 
 #[test]
+fn runs_are_those_between_hundreds_of_places_however_long_these_have_been_in_use() {
+    const CAPACITY: u64 = 1 << 14;
+    let (mut memory, mut state) = (cached(1 << 10, CAPACITY), 5);
+    let mut in_use: Vec<u64> = vec![];
+    for data in 0..20_000 {
+        // Up and down between none and 700.
+        let most = if data / 2000 % 2 == 0 { 700 } else { data as usize % 7 };
+        while in_use.len() > most {
+            let data = in_use.swap_remove(random(&mut state, in_use.len() as u64) as usize);
+            memory.free(data).unwrap();
+        }
+        if memory.alloc(data, 1 + random(&mut state, 20)).is_ok() {
+            memory.remember(data).unwrap();
+            in_use.push(data);
+        }
+        if in_use.len() > 20 && random(&mut state, 3) > 0 {
+            let data = in_use.swap_remove(random(&mut state, in_use.len() as u64) as usize);
+            memory.free(data).unwrap();
+        }
+        if data % 16 == 0 {
+            // Looked at range by range, and then by run.
+            let longest = memory.longest_run();
+            let mut waited = memory.clone();
+            let turn = waited.line_up(&[]).unwrap();
+            let run = waited.longest_run();
+            assert!(run <= longest && run >= longest - longest / 32, "{run} of {longest}");
+            assert!(waited.leave_line(turn));
+            let mut other = memory.clone();
+            assert!(matches!(waited.alloc(1 << 40, longest + 1), Err(PlaceError::Blocked { .. })));
+            assert!(waited.alloc(1 << 40, longest).is_ok() && other.alloc(1 << 40, longest).is_ok());
+        }
+    }
+    assert!(memory.statistics().cache.evictions > 5000);
+}
+
+#[test]
 fn t30_after_an_interrupt_nothing_has_an_effect_and_fills_under_way_are_known() {
     let mut memory = cached(8, 100);
     memory.alloc(1, 10).unwrap();

@@ -122,8 +122,13 @@ impl Model {
         let used = self.entries.values().filter(|entry| entry.references > 0);
         let in_use = used.fold((0, 0), |(count, bytes), entry| (count + 1, bytes + entry.len));
         assert_eq!(memory.in_use(), in_use);
-        let (run, longest) = (memory.longest_run(), self.longest_run());
-        assert!(run <= longest && run >= longest - longest / 32);
+        // As it is, and with all that is in use in runs: who waits is told by these.
+        let mut waited = memory.clone();
+        let turn = waited.line_up(&[]).unwrap();
+        assert!(waited.leave_line(turn));
+        for (run, longest) in [memory, &waited].map(|memory| (memory.longest_run(), self.longest_run())) {
+            assert!(run <= longest && run >= longest - longest / 32);
+        }
         let filling = self.entries.iter().filter(|(_, entry)| entry.state == State::Filling);
         let mut filling: Vec<_> = filling.map(|(&data, entry)| (data, entry.offset)).collect();
         let mut fills: Vec<_> = memory.outstanding_fills().collect();

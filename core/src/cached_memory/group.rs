@@ -236,7 +236,7 @@ where
 
     /// Assigns each missing member to a run, or none of them; then makes room.
     fn place_in_runs(&mut self, members: &mut [Member], excess: u32) -> bool {
-        let (mut plan, mut complete) = (NIL, true);
+        let mut complete = true;
         for first in 0..members.len() {
             let Member { data, granules, .. } = members[first];
             if !is_first(members, first) || self.find(data).is_some() {
@@ -246,13 +246,7 @@ where
                 complete = false;
                 break;
             };
-            let run = self.run_mut(at);
-            let before = run.planned;
-            if before == 0 {
-                run.chain = plan;
-                plan = at;
-            }
-            self.plan(at, before + granules);
+            self.plan(at, self.run(at).planned + granules);
             members[first].run = at;
         }
         for _ in 0..if complete { excess } else { 0 } {
@@ -260,15 +254,19 @@ where
                 self.evict(oldest);
             }
         }
-        while let Some(&Run { planned, chain, .. }) = self.runs.as_ref().get(plan as usize) {
-            self.plan(plan, 0);
-            if complete && let Some(free) = self.clear_run(plan, planned) {
-                for member in members.iter_mut().filter(|member| member.run == plan) {
+        for first in 0..members.len() {
+            let run = members[first].run;
+            let planned = self.runs.as_ref().get(run as usize).map_or(0, |run| run.planned);
+            if planned == 0 {
+                continue;
+            }
+            self.plan(run, 0);
+            if complete && let Some(free) = self.clear_run(run, planned) {
+                for member in members[first..].iter_mut().filter(|member| member.run == run) {
                     let at = self.enter(free, member.granules, member.data);
                     member.place = at.map(|at| self.untold(at));
                 }
             }
-            plan = chain;
         }
         complete
     }

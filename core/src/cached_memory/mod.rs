@@ -42,12 +42,13 @@
 //! Invariants: those of the memory and of the slot cache; runs and data in use tile the memory; a refused
 //! operation has changed nothing.
 //!
-//! *Cost*: a hit, `remember` and `forget` are O(1). A first reference, and a last one, split and join a run: one word
-//! of a bit set for each factor of 64 in the number of granules. To choose what leaves, [`SEEDS`] times [`VIEW`]
-//! ranges are looked at at most, and once more [`VIEW`] if these lie in runs that are too short; each eviction is paid for
-//! by an earlier load. Before that, and in [`next_turn`](CachedMemory::next_turn), a run is looked for: among [`PEEK`] at
-//! most if there is a longer one, else among all whose length is that by less than a part in 32; there is one run more
-//! than data in use at most.
+//! *Cost*: a hit, `remember` and `forget` are O(1). A place that is taken splits a run only when more than [`UNCUT`] were
+//! taken since or when a run is asked for, and if it did, its last reference joins them: one word of a bit set for each
+//! factor of 64 in the number of granules. To choose what leaves, [`SEEDS`] times [`VIEW`] ranges are looked at at most;
+//! each eviction is paid for by an earlier load. If none of them will do, for groups, and in
+//! [`next_turn`](CachedMemory::next_turn), a run is asked for: so many split one first, and it is looked for among [`PEEK`]
+//! at most if there is a longer one, else among all whose length is that by less than a part in 32; there is one run more
+//! than data in use at most. At its front [`VIEW`] ranges are looked at.
 
 mod choice;
 mod error;
@@ -56,11 +57,13 @@ mod line;
 mod pinned;
 mod runs;
 mod single;
+mod uncut;
 
 pub use error::{LentTooLittle, PlaceError};
 pub use group::Member;
 pub use line::{LineFull, Turn};
 pub use runs::Run;
+pub use uncut::UNCUT;
 
 use crate::cache::slot::{List, Slot};
 use crate::cache::{Found, Index, Interrupted, State};
@@ -68,6 +71,7 @@ use crate::memory::bins::Bins;
 use crate::memory::{Block, Figures, Granule, Offsets};
 use line::{Line, Need};
 use pinned::Pinned;
+use uncut::Uncut;
 
 /// Idle data, of those used longest ago, around which a window is looked for.
 pub const SEEDS: usize = 4;
@@ -140,6 +144,8 @@ pub struct CachedMemory<B, S, R, T, W, I> {
     index: I,
     /// Runs by length.
     bins: Bins,
+    /// Places in use that have cut no run yet.
+    uncut: Uncut,
     /// The run at the bottom of the memory, which lies behind no data in use.
     bottom: u32,
     /// Idle data, the last used first.
@@ -195,8 +201,8 @@ where
         if have < need {
             return Err(LentTooLittle::Bits { need, have });
         }
-        // The indices of records, and one more for the run at the bottom, are below the end mark of lists.
-        let bottom = u32::try_from(records).unwrap_or(u32::MAX).min(u32::MAX - 1);
+        // The indices of records, and one more for the run at the bottom, are below the marks of lists and runs.
+        let bottom = u32::try_from(records).unwrap_or(u32::MAX).min(runs::NO_CUT - 1);
         let most_places = (bottom - 1) / 2;
         let (need, have) = (most_places as usize, index.room());
         if have < need {
@@ -212,6 +218,7 @@ where
             pinned: Pinned::new(bits, granules),
             index,
             bins: Bins::EMPTY,
+            uncut: Uncut::EMPTY,
             bottom,
             idle: List::EMPTY,
             line: Line::EMPTY,
@@ -256,7 +263,7 @@ where
     }
 
     fn capacity(&self) -> u32 {
-        (self.space.memory().capacity_bytes() / self.granule().bytes()) as u32
+        self.space.memory().capacity()
     }
 
     /// What the place of `data` is doing; `None` if it has none.
@@ -274,7 +281,8 @@ where
         self.space.memory().figures()
     }
 
-    /// Bytes of the longest stretch in which nothing is in use, one part in 32 shorter at times.
+    /// Bytes of the longest stretch in which nothing is in use, one part in 32 shorter at times. Looks at all ranges while
+    /// places in use have cut no run, which is never so while somebody waits.
     #[must_use]
     pub fn longest_run(&self) -> u64 {
         self.bytes(self.longest())
@@ -341,6 +349,7 @@ where
             let len = self.space.memory().granules(member.len()).unwrap_or(0);
             need.add(len, self.capacity());
         }
+        self.cut_all();
         self.line.enter(need)
     }
 
@@ -355,7 +364,7 @@ where
     #[must_use]
     pub fn next_turn(&self) -> Option<Turn> {
         let (turn, need) = self.line.head()?;
-        let fits = self.run_of(need.longest).is_some() && need.total <= self.capacity() - self.in_use_len;
+        let fits = self.run_if_all_cut(need.longest).is_some() && need.total <= self.capacity() - self.in_use_len;
         (fits || self.line.has_moved() || self.in_use == 0 || self.interrupted).then_some(turn)
     }
 }

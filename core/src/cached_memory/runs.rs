@@ -3,7 +3,10 @@
 use super::{CachedMemory, Index, Lend, PEEK};
 use crate::cache::slot::Slot;
 use crate::memory::Block;
-use crate::memory::bins::{Binned, Links, NIL};
+use crate::memory::bins::{Bin, Binned, Links, NIL};
+
+/// Below a place that has cut no run yet.
+pub(super) const NO_CUT: u32 = NIL - 1;
 
 /// The record of one place: the run behind it, and the past and future of its content. A cached memory is lent an
 /// array of them.
@@ -13,8 +16,10 @@ pub struct Run {
     len: u32,
     /// Granules that the plan for a group wants of it: it stands in the bin of what is left.
     pub(super) planned: u32,
-    /// The next run of the plan.
-    pub(super) chain: u32,
+    /// [`NIL`] unless this place is in use; then the place in use below this one, or [`NO_CUT`].
+    below: u32,
+    /// The place in use above this one; if this one has cut no run, where it stands among those.
+    above: u32,
     links: Links,
     /// When the last reference to the content was given back.
     pub(super) freed: u64,
@@ -24,7 +29,7 @@ pub struct Run {
 
 impl Run {
     /// A record that no memory has used yet.
-    pub const EMPTY: Self = Run { len: 0, planned: 0, chain: NIL, links: Links::NONE, freed: 0, wanted: 0 };
+    pub const EMPTY: Self = Run { len: 0, planned: 0, below: NIL, above: NIL, links: Links::NONE, freed: 0, wanted: 0 };
 
     /// Granules that no plan wants.
     const fn left(&self) -> u32 {
@@ -77,12 +82,19 @@ where
         self.change_run(at, |run| run.planned = granules);
     }
 
+    #[inline]
     fn change_run(&mut self, at: u32, change: impl FnOnce(&mut Run)) {
-        if self.run(at).left() > 0 {
-            self.bins.unlink(self.runs.as_mut(), at);
+        let run = self.run_mut(at);
+        let old = *run;
+        change(run);
+        let (old, new) = (old.left(), run.left());
+        if old > 0 && new > 0 && Bin::of(old) == Bin::of(new) {
+            return;
         }
-        change(self.run_mut(at));
-        if self.run(at).left() > 0 {
+        if old > 0 {
+            self.bins.unlink_from(self.runs.as_mut(), at, Bin::of(old));
+        }
+        if new > 0 {
             self.bins.link(self.runs.as_mut(), at);
         }
     }
@@ -108,43 +120,100 @@ where
 
     /// A run of which so much is left at least: if there is one it is found. Only if none is longer by a bin, all are looked at
     /// that are about as long.
-    pub(super) fn run_of(&self, len: u32) -> Option<u32> {
+    pub(super) fn run_of(&mut self, len: u32) -> Option<u32> {
+        self.cut_all();
+        self.run_if_all_cut(len)
+    }
+
+    /// The same if all places in use have cut their runs.
+    pub(super) fn run_if_all_cut(&self, len: u32) -> Option<u32> {
+        debug_assert!(self.uncut.is_empty());
         self.bins.find_any(self.runs.as_ref(), len, PEEK)
     }
 
-    /// The length of the longest run, or of one in the same bin.
+    /// The length of the longest run, or of one in the same bin; looks at all ranges unless all places in use have cut
+    /// their runs.
     pub(super) fn longest(&self) -> u32 {
-        let head = self.bins.top().map(|bin| self.bins.head(bin));
-        head.and_then(|at| self.runs.as_ref().get(at as usize)).map_or(0, |run| run.len)
+        if self.uncut.is_empty() {
+            let head = self.bins.top().map(|bin| self.bins.head(bin));
+            return head.and_then(|at| self.runs.as_ref().get(at as usize)).map_or(0, |run| run.len);
+        }
+        let (mut at, mut len, mut longest) = (self.space.first(), 0, 0);
+        while at != NIL {
+            let tile = self.space.tile(at);
+            len = if self.is_open(at) { len + tile.len } else { 0 };
+            longest = longest.max(len);
+            at = tile.after;
+        }
+        longest
     }
 
-    /// A range of a run is in use now: it ends the run, and another begins behind it.
+    /// A range of a run is in use now.
     pub(super) fn pin(&mut self, at: u32) {
-        let tile = self.space.tile(at);
-        let run = self.run_at(tile.start);
-        let front = tile.start - self.run_start(run);
-        let back = self.run(run).len - front - tile.len;
-        self.set_run(run, front);
-        self.set_run(at, back);
-        self.pinned.insert(tile.start);
         self.in_use += 1;
-        self.in_use_len += tile.len;
+        self.in_use_len += self.space.tile(at).len;
+        // Those who wait are told by the runs whether to try again.
+        if !self.line.may_go(None) {
+            return self.cut(at);
+        }
+        let (place, old) = self.uncut.put(at);
+        let run = self.run_mut(at);
+        (run.below, run.above) = (NO_CUT, place);
+        if let Some(old) = old {
+            self.cut(old);
+        }
+    }
+
+    /// All places in use cut their runs.
+    pub(super) fn cut_all(&mut self) {
+        while let Some(at) = self.uncut.pop() {
+            self.cut(at);
+        }
+    }
+
+    /// A range in use ends the run that it is in, and another begins behind it.
+    fn cut(&mut self, at: u32) {
+        let tile = self.space.tile(at);
+        let below = self.run_at(tile.start);
+        let Run { len, above, .. } = *self.run(below);
+        let front = tile.start - self.run_start(below);
+        self.set_run(below, front);
+        self.set_run(at, len - front - tile.len);
+        self.tie(below, at);
+        self.tie(at, above);
+        self.pinned.insert(tile.start);
     }
 
     /// A range is not in use any more: the runs in front and behind become one.
     pub(super) fn unpin(&mut self, at: u32) {
         let tile = self.space.tile(at);
-        self.pinned.remove(tile.start);
-        let run = self.run_at(tile.start);
-        let back = self.run(at).len;
-        self.set_run(at, 0);
-        self.set_run(run, self.run(run).len + tile.len + back);
         self.in_use -= 1;
         self.in_use_len -= tile.len;
+        let Run { len, below, above, .. } = *self.run(at);
+        self.run_mut(at).below = NIL;
+        if below == NO_CUT {
+            if let Some(moved) = self.uncut.remove(above) {
+                self.run_mut(moved).above = above;
+            }
+            return;
+        }
+        self.pinned.remove(tile.start);
+        self.set_run(at, 0);
+        self.set_run(below, self.run(below).len + tile.len + len);
+        self.tie(below, above);
+    }
+
+    /// Makes two places in use neighbours.
+    fn tie(&mut self, below: u32, above: u32) {
+        self.run_mut(below).above = above;
+        if let Some(run) = self.runs.as_mut().get_mut(above as usize) {
+            run.below = below;
+        }
     }
 
     /// Whether a range belongs to a run.
+    #[inline]
     pub(super) fn is_open(&self, at: u32) -> bool {
-        at != NIL && !self.pinned.contains(self.space.tile(at).start)
+        self.runs.as_ref().get(at as usize).is_some_and(|run| run.below == NIL)
     }
 }

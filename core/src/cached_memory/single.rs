@@ -37,20 +37,34 @@ where
             self.statistics.cache.refused += 1;
             return Err(PlaceError::NoPlace { places: self.most_places });
         }
-        if self.run_of(granules).is_none() {
-            self.statistics.cache.refused += 1;
-            return Err(self.blocked(granules));
+        let (hole, full) = (self.space.memory().find(granules), self.places == self.most_places);
+        let free = match hole {
+            Some(_) if !full => hole,
+            _ => self.make_room(granules, full),
+        };
+        match free.and_then(|free| self.enter(free, granules, data)) {
+            Some(at) => Ok(self.fresh(at)),
+            None => {
+                self.statistics.cache.refused += 1;
+                Err(self.blocked(granules))
+            }
         }
+    }
+
+    /// A free range for data that is new, if any content can leave for it; else nothing has changed.
+    fn make_room(&mut self, granules: u32, full: bool) -> Option<u32> {
         self.begin();
-        if self.places == self.most_places
-            && let Some(oldest) = self.oldest()
-        {
-            self.evict(oldest);
+        if full {
+            if self.space.memory().find(granules).is_none() {
+                self.run_of(granules)?;
+            }
+            if let Some(oldest) = self.oldest() {
+                self.evict(oldest);
+            }
         }
         let free = self.space.memory().find(granules).or_else(|| self.clear(granules));
         self.end();
-        let at = free.and_then(|free| self.enter(free, granules, data));
-        at.map(|at| self.fresh(at)).ok_or_else(|| self.blocked(granules))
+        free
     }
 
     /// The length of a request in granules.

@@ -141,8 +141,14 @@ impl Bins {
     /// Takes a record out of its bin; its length must be that with which it was put in.
     #[inline]
     pub(crate) fn unlink<T: Binned>(&mut self, records: &mut [T], index: u32) {
-        let record = &mut records[index as usize];
-        let (bin, Links { prev, next }) = (Bin::of(record.length()), *record.links());
+        let bin = Bin::of(records[index as usize].length());
+        self.unlink_from(records, index, bin);
+    }
+
+    /// Takes a record out of the bin that it was put in, whatever length it has now.
+    #[inline]
+    pub(crate) fn unlink_from<T: Binned>(&mut self, records: &mut [T], index: u32, bin: Bin) {
+        let Links { prev, next } = *records[index as usize].links();
         if let Some(next) = records.get_mut(next as usize) {
             next.links().prev = prev;
         }

@@ -34,7 +34,9 @@ impl Granule {
 
     /// The units that hold so many bytes; `None` if they cannot be counted.
     pub(super) fn holding(self, bytes: u64) -> Option<u32> {
-        u32::try_from(bytes.div_ceil(self.bytes())).ok()
+        // Without the division that a unit which is no constant would take.
+        let rest = u64::from(bytes & (self.bytes() - 1) != 0);
+        u32::try_from((bytes >> self.shift) + rest).ok()
     }
 }
 

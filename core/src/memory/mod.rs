@@ -117,6 +117,11 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
         self.granule.of(self.capacity)
     }
 
+    /// Granules managed.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
     /// Bytes free, in all ranges together.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
