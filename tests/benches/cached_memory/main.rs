@@ -2,14 +2,15 @@
 //!
 //! 64 MiB in granules of 256 bytes hold data of any length, of which there are four times as much. Data is asked for by
 //! skewed ids, and 64 are in use at any time. One request in sixteen is for four data at once, which the plain one is
-//! asked for one by one.
+//! asked for one by one. Other rows are of data that is all there.
 //!
 //! The *plain* side is what one would write over an allocator: the same one that ours is built on, and the crate `lru`
 //! for who leaves. If a length does not fit, the data used longest ago leaves, wherever it lies, until it does. Both sides
-//! get the same requests in the same run, and time is taken around each.
+//! get the same requests in the same run, and time is taken around each; around the frees before it as well, and around many hits.
 #![forbid(unsafe_code)]
 #![allow(clippy::expect_used, reason = "a bench that cannot be set up ends")]
 
+mod hits;
 mod plain;
 mod work;
 
@@ -102,6 +103,8 @@ fn ours() -> Vectors {
 struct Counted {
     requests: u64,
     nanoseconds: u64,
+    /// To give back what is done with.
+    free: u64,
     longest: u64,
     loaded: u64,
     evictions: u64,
@@ -117,12 +120,14 @@ fn serve(side: &mut impl Side, mix: &work::Mix, clock: &Clock) -> Counted {
             (counted, before) = (Counted::default(), (side.evictions(), side.flushes()));
         }
         let (wanted, done) = requests.next();
+        let before_free = clock.now();
         done.iter().for_each(|&data| side.free(data));
         let start = clock.now();
         let loaded = side.take(wanted);
         let took = clock.nanoseconds(start, clock.now());
         counted.requests += 1;
         counted.nanoseconds += took;
+        counted.free += clock.nanoseconds(before_free, start);
         counted.longest = counted.longest.max(took);
         counted.loaded += loaded;
     }
@@ -141,6 +146,7 @@ fn rows(report: &mut Report, mix: &work::Mix) {
         drop(report.row(row));
     };
     row("alloc", &|side| each(side, side.nanoseconds), "ns");
+    row("free", &|side| each(side, side.free), "ns");
     row("longest alloc", &|side| side.longest as f64 / 1000.0, "us");
     row("evictions an alloc", &|side| each(side, side.evictions), "data");
     row("loaded", &|side| side.loaded as f64 / bytes, "bytes/compulsory");
@@ -155,6 +161,9 @@ fn main() {
     for mix in &MIXES {
         if mix.is_wanted(&report) {
             rows(&mut report, mix);
+        }
+        if hits::are_wanted(&report, mix) {
+            hits::rows(&mut report, mix);
         }
     }
     report.finish();

@@ -7,7 +7,7 @@ use umbra_tests::bench::Report;
 use crate::{CAPACITY, TOGETHER};
 
 /// Data in use at any time.
-const IN_USE: usize = 64;
+pub(crate) const IN_USE: usize = 64;
 
 /// A distribution of lengths; data has the same length whenever it is asked for.
 pub(crate) struct Mix {
@@ -40,7 +40,7 @@ impl Mix {
 
     /// Whether the command line asks for a row of it.
     pub(crate) fn is_wanted(&self, report: &Report) -> bool {
-        ["alloc", "longest alloc", "evictions an alloc", "loaded", "flushes"]
+        ["alloc", "free", "longest alloc", "evictions an alloc", "loaded", "flushes"]
             .iter()
             .any(|what| report.wants(&format!("{what}, {}", self.name)))
     }
@@ -72,15 +72,27 @@ impl<'a> Requests<'a> {
         scatter(self.state)
     }
 
+    /// Data and its length.
+    fn one_of(&mut self, ids: f64) -> (u64, u64) {
+        // By inversion: the density falls with the root of the number of the id.
+        let data = (part(self.bits()).powi(2) * ids) as u64;
+        (data, (self.mix.len)(scatter(data.wrapping_add(1))))
+    }
+
+    /// Single requests for an eighth of all data, which all fit.
+    pub(crate) fn of_present(mix: &'a Mix, count: usize) -> Vec<(u64, u64)> {
+        let mut requests = Requests::new(mix);
+        (0..count).map(|_| requests.one_of(mix.ids() / 8.0)).collect()
+    }
+
     /// Data with their lengths that are wanted together, and which ones are done with before.
     pub(crate) fn next(&mut self) -> (&[(u64, u64)], &[u64]) {
         let count = if self.bits().is_multiple_of(16) { TOGETHER } else { 1 };
         self.wanted.clear();
         self.done.clear();
         for _ in 0..count {
-            // By inversion: the density falls with the root of the number of the id.
-            let data = (part(self.bits()).powi(2) * self.mix.ids()) as u64;
-            self.wanted.push((data, (self.mix.len)(scatter(data.wrapping_add(1)))));
+            let (data, len) = self.one_of(self.mix.ids());
+            self.wanted.push((data, len));
             self.in_use.push_back(data);
         }
         let over = self.in_use.len().saturating_sub(IN_USE + count);
