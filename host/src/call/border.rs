@@ -145,7 +145,7 @@ impl Border {
             outgoing,
             ways: vec![Way::default(); places as usize],
             lives: vec![(Life(0), Life(0)); shape.all as usize],
-            taken: Vec::new(),
+            taken: Outgoing::room(),
             at: 0,
             news: None,
             fetch,

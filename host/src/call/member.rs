@@ -127,7 +127,7 @@ impl Member {
             held: None,
             outgoing: None,
             bell: None,
-            pending: Vec::new(),
+            pending: Vec::with_capacity(capacities.calls.into()),
             within: Vec::new(),
             auto: Auto::default(),
             shelf,

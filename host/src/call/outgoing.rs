@@ -48,7 +48,12 @@ impl fmt::Debug for Outgoing {
 impl Outgoing {
     /// A way out; `ring` wakes whoever takes out what is put in.
     pub fn new(ring: impl Fn() + Send + Sync + 'static) -> Outgoing {
-        Outgoing { records: Arc::new(Mutex::new(Vec::with_capacity(MOST / 8))), ring: Arc::new(ring) }
+        Outgoing { records: Arc::new(Mutex::new(Outgoing::room())), ring: Arc::new(ring) }
+    }
+
+    /// Room for what usually waits.
+    pub(super) fn room() -> Vec<u8> {
+        Vec::with_capacity(MOST / 8)
     }
 
     fn records(&self) -> MutexGuard<'_, Vec<u8>> {

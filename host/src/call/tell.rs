@@ -105,7 +105,7 @@ impl fmt::Debug for Desk {
 impl Desk {
     /// An empty desk; `ring` tells the one who answers that there is something to [`answer`](Self::answer).
     pub fn new(ring: impl Fn() + Send + Sync + 'static) -> Desk {
-        Desk { questions: Arc::default(), ring: Arc::new(ring) }
+        Desk { questions: Arc::new(Mutex::new(VecDeque::with_capacity(QUESTIONS))), ring: Arc::new(ring) }
     }
 
     fn questions(&self) -> MutexGuard<'_, VecDeque<Question>> {

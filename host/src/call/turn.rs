@@ -50,7 +50,7 @@ impl Member {
         }
         if self.probe_at <= at {
             self.probe_at = Time::NEVER;
-            for handle in std::mem::take(&mut self.pending) {
+            for handle in self.pending.drain(..) {
                 let _ = self.machine.wake(handle);
             }
         }

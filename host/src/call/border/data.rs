@@ -6,7 +6,7 @@ use umbra_core::codec::{Reader, Writer};
 use umbra_core::key::{Key, Span};
 use umbra_core::wire::Op;
 
-use super::fetch::Way;
+use super::fetch::{Fetch, Way};
 use super::{Border, BorderError, ops};
 use crate::sys::clock::now;
 
@@ -25,10 +25,11 @@ impl Border {
         }
         match fetch.request(place, header, &carried, message, now()) {
             Way::On(span) => {
-                let mut message = message.to_vec();
+                let mut message = fetch.copy(message);
                 let is_named = set_carried(&mut message, span);
                 debug_assert!(is_named, "it was one a moment ago");
                 self.hand_in(header, &message);
+                self.spare(message);
             }
             Way::Waits => {}
             Way::Refused => {
@@ -54,9 +55,18 @@ impl Border {
         let shape = self.station.shape();
         self.give.part(place);
         let Some(fetch) = &mut self.fetch else { return };
-        for (header, message) in fetch.part(place, |node| shape.place(node) == place) {
+        fetch.part(place, |node| shape.place(node) == place);
+        while let Some((header, message)) = self.fetch.as_mut().and_then(Fetch::ready) {
             let len = busy(&message, &mut self.scratch).unwrap_or(0);
             self.refuse(header, len);
+            self.spare(message);
+        }
+    }
+
+    /// A message that waited is done with.
+    fn spare(&mut self, message: Vec<u8>) {
+        if let Some(fetch) = &mut self.fetch {
+            fetch.spare(message);
         }
     }
 
@@ -81,9 +91,9 @@ impl Border {
         let mut from = Reader::new(body);
         let (serial, missing) = (from.u32().map_err(malformed)?, from.u32().map_err(malformed)?);
         let fetch = self.fetch.as_mut().ok_or(BorderError::Malformed)?;
-        let ready = fetch.data(place, serial, missing, from.rest()).ok_or(BorderError::Malformed)?;
+        fetch.data(place, serial, missing, from.rest()).ok_or(BorderError::Malformed)?;
         let shape = self.station.shape();
-        for (header, message) in ready {
+        while let Some((header, message)) = self.fetch.as_mut().and_then(Fetch::ready) {
             // Only that place has it no more: whoever is elsewhere sends his request again, and is asked for it.
             if missing > 0 && shape.place(Node(header.sender as u32)) != place {
                 let len = busy(&message, &mut self.scratch).unwrap_or(0);
@@ -91,13 +101,14 @@ impl Border {
             } else {
                 self.hand_in(header, &message);
             }
+            self.spare(message);
         }
         Ok(())
     }
 
     /// The next frame that asks for data, or brings some.
     pub(super) fn poll_data(&mut self, has_room: &impl Fn(u32) -> bool, to: &mut [u8]) -> Option<(u32, Op, usize)> {
-        if let Some((place, pull)) = self.fetch.as_mut().and_then(super::fetch::Fetch::pull) {
+        if let Some((place, pull)) = self.fetch.as_mut().and_then(Fetch::pull) {
             let mut to = Writer::new(to);
             to.u32(pull.serial).and_then(|()| to.u32(0)).ok()?;
             for word in [pull.span.key.to_bits(), pull.span.offset, pull.span.len] {

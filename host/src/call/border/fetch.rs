@@ -11,13 +11,16 @@
 //!
 //! Data stays while a request over it has no answer yet, or until its time is over, or one of both ends is gone.
 
+use std::collections::VecDeque;
+use std::mem::take;
+
 use umbra_core::chain::{CallId, Carried, Data, Node, set_carried};
 use umbra_core::channel::Header;
 use umbra_core::key::Span;
 use umbra_core::memory::AllocError;
 use umbra_core::time::{Lapse, Time};
 
-use super::super::offer::{Offer, OfferError, Shelf};
+use super::super::offer::{OFFERS, Offer, OfferError, Shelf};
 use super::super::station::{Station, StationError};
 
 /// Bytes that are asked for by one frame.
@@ -99,6 +102,11 @@ pub(super) struct Fetch {
     station: Station,
     shelf: Shelf,
     landings: Vec<Landing>,
+    /// Requests that wait no more, in their order.
+    ready: VecDeque<(Header, Vec<u8>)>,
+    /// What such requests and landings that are over lay in: others use it again, so that nothing is allocated for them.
+    spare: Vec<Vec<u8>>,
+    lists: Vec<(Vec<User>, Vec<Waiting>)>,
     serial: u32,
     /// Bytes asked of each place that have not come.
     asked: Vec<u64>,
@@ -110,7 +118,17 @@ impl Fetch {
     pub(super) fn new(station: &Station, door: Node) -> Result<Fetch, StationError> {
         let places = station.shape().places() as usize;
         let shelf = Shelf::new(station, door)?;
-        Ok(Fetch { station: station.clone(), shelf, landings: Vec::new(), serial: 0, asked: vec![0; places], bytes: 0 })
+        Ok(Fetch {
+            station: station.clone(),
+            shelf,
+            landings: Vec::with_capacity(OFFERS),
+            ready: VecDeque::with_capacity(WAITING),
+            spare: Vec::with_capacity(WAITING),
+            lists: Vec::with_capacity(OFFERS),
+            serial: 0,
+            asked: vec![0; places],
+            bytes: 0,
+        })
     }
 
     /// Whether no data of others is here or on its way.
@@ -136,7 +154,7 @@ impl Fetch {
             None => match self.shelf.reserve(span.len) {
                 Ok(offer) => {
                     self.serial = self.serial.wrapping_add(1);
-                    let (serial, users, waiting) = (self.serial, Vec::new(), Vec::new());
+                    let (serial, (users, waiting)) = (self.serial, self.lists.pop().unwrap_or_default());
                     self.landings.push(Landing { serial, place, span, offer, asked: 0, come: 0, users, waiting });
                     self.landings.len() - 1
                 }
@@ -168,7 +186,8 @@ impl Fetch {
         }
         if !is_here {
             if is_new {
-                landing.waiting.push(Waiting { user, header, message: message.to_vec() });
+                let message = copied(&mut self.spare, &self.station, message);
+                landing.waiting.push(Waiting { user, header, message });
             }
             return Way::Waits;
         }
@@ -202,15 +221,9 @@ impl Fetch {
         })
     }
 
-    /// Bytes have come, the next of their piece, or word that so many of it do not. The requests that need wait no more;
-    /// `None` if nothing of the kind was asked for there.
-    pub(super) fn data(
-        &mut self,
-        place: u32,
-        serial: u32,
-        missing: u32,
-        bytes: &[u8],
-    ) -> Option<Vec<(Header, Vec<u8>)>> {
+    /// Bytes have come, the next of their piece, or word that so many of it do not. The requests that need wait no more are
+    /// [ready](Self::ready); `None` if nothing of the kind was asked for there.
+    pub(super) fn data(&mut self, place: u32, serial: u32, missing: u32, bytes: &[u8]) -> Option<()> {
         let len = bytes.len() as u64 + u64::from(missing);
         if len == 0 {
             return None;
@@ -220,12 +233,12 @@ impl Fetch {
         self.bytes += bytes.len() as u64;
         let of = |landing: &&mut Landing| landing.serial == serial && landing.place == place;
         // Nobody wants it any more.
-        let Some(landing) = self.landings.iter_mut().find(of) else { return Some(Vec::new()) };
+        let Some(landing) = self.landings.iter_mut().find(of) else { return Some(()) };
         if missing > 0 {
-            let waiting = std::mem::take(&mut landing.waiting);
+            self.ready.extend(landing.waiting.drain(..).map(|waiting| (waiting.header, waiting.message)));
             // What was asked for besides counts still when it comes; nobody waits for it.
             self.remove(|landing| landing.serial == serial);
-            return Some(waiting.into_iter().map(|waiting| (waiting.header, waiting.message)).collect());
+            return Some(());
         }
         if landing.come + len > landing.asked {
             return None;
@@ -233,18 +246,35 @@ impl Fetch {
         self.shelf.fill(&self.station, &landing.offer, landing.come, bytes).ok()?;
         landing.come += len;
         if landing.come < landing.span.len {
-            return Some(Vec::new());
+            return Some(());
         }
         self.shelf.lay(&self.station, &mut landing.offer).ok()?;
-        let (waiting, here) = (std::mem::take(&mut landing.waiting), landing.offer.data());
-        let named = waiting.into_iter().map(|Waiting { header, mut message, .. }| {
+        let here = landing.offer.data();
+        self.ready.extend(landing.waiting.drain(..).map(|Waiting { header, mut message, .. }| {
             if let Data::Span(span) = here {
                 let is_named = set_carried(&mut message, span);
                 debug_assert!(is_named, "only such requests wait");
             }
             (header, message)
-        });
-        Some(named.collect())
+        }));
+        Some(())
+    }
+
+    /// The next request that waits no more. Its message is to be given [back](Self::spare).
+    pub(super) fn ready(&mut self) -> Option<(Header, Vec<u8>)> {
+        self.ready.pop_front()
+    }
+
+    /// A copy of a message, to be given [back](Self::spare).
+    pub(super) fn copy(&mut self, message: &[u8]) -> Vec<u8> {
+        copied(&mut self.spare, &self.station, message)
+    }
+
+    /// A message is done with.
+    pub(super) fn spare(&mut self, message: Vec<u8>) {
+        if self.spare.len() < WAITING {
+            self.spare.push(message);
+        }
     }
 
     /// A request is over: it was answered, refused, or given up; if it waits, it does not go on.
@@ -258,19 +288,17 @@ impl Fetch {
     }
 
     /// The way to a place is lost, and all that was on it, as are those for whom `is_gone`. The requests of others that waited for
-    /// data from there.
-    pub(super) fn part(&mut self, place: u32, is_gone: impl Fn(Node) -> bool) -> Vec<(Header, Vec<u8>)> {
+    /// data from there are [ready](Self::ready).
+    pub(super) fn part(&mut self, place: u32, is_gone: impl Fn(Node) -> bool) {
         if let Some(asked) = self.asked.get_mut(place as usize) {
             *asked = 0;
         }
         self.gone(is_gone);
         let cut = |landing: &Landing| landing.place == place && landing.come < landing.span.len;
         let others = self.landings.iter_mut().filter(|landing| cut(landing));
-        let others =
-            others.flat_map(|landing| landing.waiting.drain(..)).map(|waiting| (waiting.header, waiting.message));
-        let others = others.collect();
+        let others = others.flat_map(|landing| landing.waiting.drain(..));
+        self.ready.extend(others.map(|waiting| (waiting.header, waiting.message)));
         self.remove(cut);
-        others
     }
 
     /// How data is called here that is called so where its maker has laid it, if it has come.
@@ -313,13 +341,25 @@ impl Fetch {
     }
 
     fn remove(&mut self, is_over: impl Fn(&Landing) -> bool) {
-        let Fetch { shelf, station, landings, .. } = self;
-        landings.retain(|landing| {
+        let Fetch { shelf, station, landings, lists, .. } = self;
+        landings.retain_mut(|landing| {
             let over = is_over(landing);
             if over {
                 shelf.take_back(station, &landing.offer);
+                let (mut users, mut waiting) = (take(&mut landing.users), take(&mut landing.waiting));
+                users.clear();
+                waiting.clear();
+                lists.push((users, waiting));
             }
             !over
         });
     }
+}
+
+/// A copy of a message, in what lies there if there is something, or where the longest one has room.
+fn copied(spare: &mut Vec<Vec<u8>>, station: &Station, message: &[u8]) -> Vec<u8> {
+    let mut copy = spare.pop().unwrap_or_else(|| Vec::with_capacity(station.shape().message_bytes as usize));
+    copy.clear();
+    copy.extend_from_slice(message);
+    copy
 }
