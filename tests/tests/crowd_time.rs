@@ -9,6 +9,7 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use umbra::call::{Failure, Shape as Place};
 use umbra::sim::Random;
 use umbra_core::chain::{Call, Code, Mode, Plan, Stage};
@@ -20,6 +21,7 @@ use umbra_tests::crowd::{Act, Crowd, Driver, Making, Room, Script, What, sum_ove
 umbra_tests::on_every_driver!(
     s33_every_leaf_that_hangs_is_named_and_not_its_parents,
     s34_slow_is_not_dead,
+    s34_slow_is_not_dead_where_members_ask,
     s36_a_dead_interior_member_leaves_no_place_taken,
     s36_a_member_that_came_again_is_not_taken_for_dead,
     s37_a_dead_maker_frees_all_places,
@@ -77,6 +79,48 @@ fn s34_slow_is_not_dead(driver: Driver) {
         assert_eq!((traces.began().len(), traces.count(What::Combined)), (7, 6));
         Ok(())
     });
+}
+
+/// Seven members that ask for a sign of life all the time, and miss one after two seconds.
+fn asking(driver: Driver) -> Crowd {
+    let place = Place { message_bytes: 16 << 10, messages: 64, ..Place::new(7) };
+    Crowd::with(driver, place, |_| Room { silence: 2000, ..Room::USUAL })
+}
+
+fn s34_slow_is_not_dead_where_members_ask(driver: Driver) {
+    let mut crowd = asking(driver);
+    let all = crowd.all();
+    // Far longer than the silence of one that is dead.
+    let slow = Script::new().func(5, Act::Slow(4500));
+    within_three(|| {
+        crowd.settle();
+        let reply = crowd.run(&Call { budget: Lapse::from_secs(30), ..sum_over(&all, &slow) })?;
+        assert_eq!(reply.data, 21_u64.to_le_bytes());
+        let traces = crowd.settle();
+        assert_eq!((traces.began().len(), traces.count(What::Combined)), (7, 6));
+        assert!(traces.figure(4) > 50, "the leaf says that it lives");
+        Ok(())
+    });
+}
+
+#[test]
+fn s35_a_process_that_is_stopped_is_found_by_its_silence_long_before_the_deadline() {
+    let mut crowd = asking(Driver::Processes(env!("CARGO_BIN_EXE_call-member")));
+    let all = crowd.all();
+    within_three(|| {
+        crowd.signal(5, Signal::STOP);
+        let begun = Instant::now();
+        let ended = crowd.run(&Call { budget: Lapse::from_secs(60), ..sum_over(&all, &NONE) });
+        crowd.signal(5, Signal::CONT);
+        let (failure, took) = (ended.unwrap_err(), begun.elapsed());
+        crowd.settle();
+        if origins(&failure.records) != [(5, Stage::Child, Code::Timeout)] {
+            return Err(failure);
+        }
+        assert!((Duration::from_secs(2)..Duration::from_secs(15)).contains(&took), "{took:?}");
+        Ok(())
+    });
+    assert_eq!(crowd.sum(&all), 21, "it goes on");
 }
 
 fn s36_a_dead_interior_member_leaves_no_place_taken(driver: Driver) {

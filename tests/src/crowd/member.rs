@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use umbra::call::{Capacities, Member, Reply, Station, WaitError};
-use umbra_core::chain::{Call, CallId, Caps, Data, Handle, Node, Phase, StartError, Tag, Verdict, Work};
+use umbra_core::chain::{Call, CallId, Caps, Config, Data, Handle, Node, Phase, StartError, Tag, Verdict, Work};
 use umbra_core::time::Lapse;
 
 use super::room::Room;
@@ -123,9 +123,14 @@ impl Scripted {
     /// If it is taken.
     #[must_use]
     pub fn join(station: &Station, node: Node, room: Room) -> Scripted {
-        let Room { calls, classes, call_bytes, header_max, open_max, lacks, houses } = room;
+        let Room { calls, classes, call_bytes, header_max, open_max, lacks, houses, silence } = room;
         let capacities = Capacities { calls, call_bytes, ..Capacities::new(station.shape().all) };
-        let settings = |config| umbra_core::chain::Config { classes, header_max, open_max, ..config };
+        let settings = |config| {
+            let config = Config { classes, header_max, open_max, ..config };
+            let micros = u64::from(silence) * 1000;
+            let (ask, silence) = (Lapse::from_micros(micros / 100), Lapse::from_micros(micros));
+            if micros == 0 { config } else { Config { ask, silence, ..config } }
+        };
         let mut member = Member::join_with(station, node, capacities, settings).expect("a free seat");
         for nth in 1..=u32::from(houses) {
             member.house(Node(node.0 + nth)).expect("a free seat");
@@ -206,7 +211,7 @@ impl Scripted {
 /// Notes how the member stands between its turns.
 fn observe(member: &Member, state: &mut State) {
     let figures = member.figures();
-    let counts = [figures.busy, figures.cancels, figures.stale, figures.requests];
+    let counts = [figures.busy, figures.cancels, figures.stale, figures.requests, figures.alive];
     let busy = !state.to_make.is_empty() || state.makes;
     // A request that waits for room starts a call elsewhere, although its own may be over.
     state.trace.calls = (member.calls() + member.unsent()) as u32 + u32::from(busy);

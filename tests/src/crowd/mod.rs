@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use umbra::call::{Failure, Reply, Shape, Station, WaitError};
 use umbra_core::chain::{Call, Caps, Config, Data, Handle, Node, StartError};
 use umbra_core::time::Lapse;
@@ -298,6 +299,15 @@ impl Crowd {
         if let Some(mut other) = self.other(node).2.take() {
             other.end();
         }
+    }
+
+    /// Has a process stand still, or go on; a thread cannot.
+    ///
+    /// # Panics
+    /// If there is no such process.
+    pub fn signal(&mut self, node: u32, signal: Signal) {
+        let Some(Other::Process(child)) = &self.other(node).2 else { panic!("{node} is no process") };
+        kill_process(Pid::from_child(child), signal).expect("a child of ours");
     }
 
     /// Starts a dead member again, and waits until it answers; the others may not have looked since.

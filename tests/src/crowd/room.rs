@@ -17,18 +17,30 @@ pub struct Room {
     pub lacks: bool,
     /// How many members of the next numbers live with it, besides itself.
     pub houses: u16,
+    /// After how many milliseconds without a sign of life a child counts as dead, for which it is asked a hundred times in them;
+    /// 0: never.
+    pub silence: u16,
 }
 
 impl Room {
     /// Enough for most.
-    pub const USUAL: Room =
-        Room { calls: 64, classes: 0, call_bytes: 24 << 10, header_max: 1024, open_max: 32, lacks: false, houses: 0 };
+    pub const USUAL: Room = Room {
+        calls: 64,
+        classes: 0,
+        call_bytes: 24 << 10,
+        header_max: 1024,
+        open_max: 32,
+        lacks: false,
+        houses: 0,
+        silence: 0,
+    };
 
     /// As arguments of a program.
     #[must_use]
-    pub fn to_arguments(self) -> [String; 7] {
-        let Room { calls, classes, call_bytes, header_max, open_max, lacks, houses } = self;
-        [calls.into(), classes.into(), call_bytes, header_max.into(), open_max.into(), lacks.into(), houses.into()]
+    pub fn to_arguments(self) -> [String; 8] {
+        let Room { calls, classes, call_bytes, header_max, open_max, lacks, houses, silence } = self;
+        let (lacks, silence) = (lacks.into(), silence.into());
+        [calls.into(), classes.into(), call_bytes, header_max.into(), open_max.into(), lacks, houses.into(), silence]
             .map(|number: usize| number.to_string())
     }
 
@@ -36,7 +48,7 @@ impl Room {
     #[must_use]
     pub fn of(arguments: &[String]) -> Option<Room> {
         let numbers: Vec<usize> = arguments.iter().map_while(|argument| argument.parse().ok()).collect();
-        let &[calls, classes, call_bytes, header_max, open_max, lacks, houses] = numbers.as_slice() else {
+        let &[calls, classes, call_bytes, header_max, open_max, lacks, houses, silence] = numbers.as_slice() else {
             return None;
         };
         Some(Room {
@@ -47,6 +59,7 @@ impl Room {
             open_max: open_max.try_into().ok()?,
             lacks: lacks != 0,
             houses: houses.try_into().ok()?,
+            silence: silence.try_into().ok()?,
         })
     }
 }

@@ -57,8 +57,9 @@ pub struct Trace {
     pub calls: u32,
     /// The most that were under way at once.
     pub peak: u32,
-    /// Counts of its machine so far: refusals for lack of room, cancellations, messages that nobody waited for, requests.
-    pub figures: [u32; 4],
+    /// Counts of its machine so far: refusals for lack of room, cancellations, messages that nobody waited for, requests, signs
+    /// of life.
+    pub figures: [u32; 5],
     /// What was seen how often, since this was asked last.
     pub counts: BTreeMap<(What, u32, u32), u32>,
 }
@@ -81,13 +82,13 @@ impl Trace {
     #[must_use]
     pub fn of(bytes: &[u8]) -> Option<Trace> {
         let words: Vec<u32> = bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word)).collect();
-        let (&[calls, peak, a, b, c, d], entries) = words.split_first_chunk()?;
+        let (&[calls, peak, a, b, c, d, e], entries) = words.split_first_chunk()?;
         let mut counts = BTreeMap::new();
         for &[what, other, aux, count] in entries.as_chunks::<4>().0 {
             let what = ALL.into_iter().find(|&known| known as u32 == what)?;
             counts.insert((what, other, aux), count);
         }
-        Some(Trace { calls, peak, figures: [a, b, c, d], counts })
+        Some(Trace { calls, peak, figures: [a, b, c, d, e], counts })
     }
 }
 
