@@ -10,7 +10,7 @@ use umbra_core::chain::{
 };
 use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
-use umbra_core::tree::explicit::{BadTree, ROOT, Reason};
+use umbra_core::tree::explicit::{self, BadTree, ROOT, Reason};
 use umbra_tests::chain::{End, Planned, SUM, World, sum_over};
 
 fn machine(capacities: Capacities, config: Config) -> Machine<Heap> {
@@ -134,6 +134,10 @@ fn s17_stated_trees_that_are_none() {
     assert_eq!(bad(&[ROOT, 0, ROOT, 0]), BadTree { index: 2, reason: Reason::SecondRoot });
     assert_eq!(bad(&[ROOT, 2, 3, 2]), BadTree { index: 1, reason: Reason::Unreachable });
     assert_eq!(bad(&[ROOT, 0, 0]), BadTree { index: 3, reason: Reason::Range });
+    // An array has one parent for each; of a list of edges that is found when the array is filled.
+    let mut parents = [0; 4];
+    let twice = explicit::from_edges([(0, 1), (0, 2), (1, 3), (2, 3)], &mut parents);
+    assert_eq!(twice, Err(BadTree { index: 3, reason: Reason::TwoParents }));
     let cycle = |_: u32, at: u32| (at > 0).then_some(at);
     let call = Call { plan: Plan::Function(&cycle), ..Call::new(SUM, &members) };
     assert_eq!(refused(&mut machine, &call), StartError::BadTree(BadTree { index: 1, reason: Reason::Cycle }));
