@@ -1558,7 +1558,7 @@ struct umbra_gpc_call {
 #define UMBRA_GPC_STAGE_CALLBACK 5  /* it was combining the answer of a child */
 #define UMBRA_GPC_STAGE_REPLY 6     /* it was answering */
 #define UMBRA_GPC_STAGE_CANCELLED 7 /* the call was given up by its maker */
-#define UMBRA_GPC_STAGE_DELIVER 8   /* the reply was to be put where its maker wanted it */
+#define UMBRA_GPC_STAGE_DELIVER 8   /* the reply was to be put where its maker wanted it, which none of these functions does */
 
 /* Why it failed; in brackets what detail is. */
 #define UMBRA_GPC_CODE_FAULT 1              /* the function said so [its number; of a callback, the child] */
