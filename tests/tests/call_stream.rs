@@ -6,13 +6,15 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use umbra::call::{Capacities, Member, Segment, Shape, Station, StreamError, WaitError, Window};
-use umbra_core::chain::{Call, Caps, Code, Node, Phase, Plan, Tag, Verdict, Work};
+use umbra_core::chain::{Call, Caps, Code, Config, Node, Phase, Plan, Tag, Verdict, Work};
 use umbra_core::tree;
 
 /// Far beyond anything that a loaded machine needs.
 const LONG: Duration = Duration::from_secs(60);
 const SEGMENT: usize = 16 << 10;
 const CALLS: usize = 4;
+/// Bytes that a member keeps for one call: its own reply and those of eight children, a segment each, and lists.
+const ROOM: usize = 9 * SEGMENT + 4096;
 
 /// Which member has combined the answer of which child, about which segment.
 type Trace = Arc<Mutex<Vec<(Node, Node, u64)>>>;
@@ -29,12 +31,16 @@ fn add(work: &mut Work<'_>) {
     }
 }
 
+/// What a member has for calls, whatever the length of data.
+fn capacities(members: u16) -> Capacities {
+    Capacities { calls: CALLS as u16, call_bytes: ROOM, ..Capacities::new(members.into()) }
+}
+
 /// A member whose function answers each word times its number and one more, and whose callback adds.
 fn adder(station: &Station, node: Node, fails_at: Option<u64>, trace: &Trace) -> Member {
-    // Replies of a segment from all children, for each call of the window.
-    let room = 10 * SEGMENT + 4096;
-    let capacities = Capacities { calls: 40, call_bytes: room, ..Capacities::new(station.shape().members.into()) };
-    let mut member = Member::join_with(station, node, capacities, |config| config).unwrap();
+    // One member makes calls, no more than there are places: none is needed for depths.
+    let settings = |config| Config { classes: 0, ..config };
+    let mut member = Member::join_with(station, node, capacities(station.shape().members), settings).unwrap();
     let trace = Arc::clone(trace);
     let mut bytes = vec![0; SEGMENT];
     member
@@ -113,7 +119,12 @@ fn sums(data: &[u8], count: u64) -> Vec<u8> {
 
 #[test]
 fn s60_a_mebibyte_from_each_of_eight_children_is_summed_while_more_of_it_comes() {
-    let data = words((1 << 20) / 8);
+    const REPLY: usize = 1 << 20;
+    // All that calls take anything into, at the one with eight children as at any other.
+    let Capacities { calls, call_bytes, .. } = capacities(9);
+    let staged = usize::from(calls) * call_bytes;
+    assert!(staged < REPLY, "{staged} bytes, more than one reply has");
+    let data = words(REPLY as u64 / 8);
     let trace = with_adders(9, None, |first| {
         let mut sum = Vec::new();
         let members = nodes(9);
