@@ -5,9 +5,9 @@
 //! `call-member NODE [call | watched | count FILE | scripted ROOM]`: the meeting place is the descriptor that
 //! standard input is. With `call` it makes a call over all members before it serves, in which the last member hangs;
 //! with `watched` it lets its functions be looked at; with `count` it has a
-//! function of its own in place of the built-in one that gathers, as which it tells how often it was woken, and
-//! computes until there is such a file if the header names it; with `scripted` it is one of a crowd
-//! (`umbra_tests::crowd`).
+//! function of its own in place of the built-in one that gathers, as which it tells how often it was woken, and in how
+//! many calls it was asleep when the request came, and computes until there is such a file if the header names it; with
+//! `scripted` it is one of a crowd (`umbra_tests::crowd`).
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "this program is test code: what surprises it ends it")]
 
@@ -47,11 +47,11 @@ fn main() {
     member.serve_until(Duration::from_secs(60), |_| false);
 }
 
-/// Tells by each run of its function how often it was woken, how often it slept, and how often the kernel says that it did,
-/// until the last turn before that.
+/// Tells by each run of its function how often it was woken, how often it slept, in how many runs it came out of a sleep, and
+/// how often the kernel says that it slept, until the last turn before that.
 fn count(mut member: Member, until: PathBuf) {
-    let counts: Arc<[AtomicU64; 2]> = Arc::default();
-    let told = Arc::clone(&counts);
+    let (counts, runs): (Arc<[AtomicU64; 3]>, Arc<AtomicU64>) = Default::default();
+    let (told, ran) = (Arc::clone(&counts), Arc::clone(&runs));
     member
         .register(built_in::GATHER, move |work| {
             if work.header == work.node.0.to_le_bytes() {
@@ -59,15 +59,20 @@ fn count(mut member: Member, until: PathBuf) {
                     std::hint::spin_loop();
                 }
             }
-            let [woken, slept] = told.each_ref().map(|count| count.load(Ordering::Relaxed));
-            let value = [woken, slept, switches()].map(u64::to_le_bytes);
+            ran.fetch_add(1, Ordering::Relaxed);
+            let [woken, slept, asleep] = told.each_ref().map(|count| count.load(Ordering::Relaxed));
+            let value = [woken, slept, asleep, switches()].map(u64::to_le_bytes);
             let head = [work.node.0, size_of_val(&value) as u32].map(u32::to_le_bytes);
             let entry = [head.as_flattened(), value.as_flattened()].concat();
             if work.reply.set_data(&entry).is_ok() { Verdict::Done } else { Verdict::Fault(1) }
         })
         .unwrap();
+    let mut last = (0, 0);
     member.serve_until(Duration::from_secs(60), |member| {
         let sleeps = member.sleeps();
+        let now = (runs.load(Ordering::Relaxed), sleeps.all);
+        counts[2].fetch_add(u64::from(now.0 > last.0 && now.1 > last.1), Ordering::Relaxed);
+        last = now;
         counts[0].store(sleeps.woken, Ordering::Relaxed);
         counts[1].store(sleeps.all, Ordering::Relaxed);
         false
