@@ -142,6 +142,24 @@ fn s64_members_of_a_killed_agent_are_dead_to_whoever_calls_them() {
     }
 }
 
+/// Whether there is a time in the columns down, func and up, by member as they stand there.
+fn columns(text: &str) -> Vec<[bool; 3]> {
+    let is_time = |words: &[&str]| words[0].parse::<f64>().is_ok() && ["ns", "µs", "ms", "s"].contains(&words[1]);
+    let of_line = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().skip_while(|word| word.parse::<u32>().is_err()).collect();
+        let (mut rest, mut columns) = (&words[1..], [false; 3]);
+        for column in &mut columns {
+            *column = rest[0] != "·";
+            assert!(!*column || is_time(rest), "{line}");
+            rest = &rest[1 + usize::from(*column)..];
+        }
+        assert!(rest.is_empty(), "{line}");
+        columns
+    };
+    let lines = text.lines().skip_while(|line| !line.contains("down      func        up")).skip(1);
+    lines.take_while(|line| !line.is_empty()).map(of_line).collect()
+}
+
 #[test]
 fn umbra_call_shows_the_tree_as_it_ran() {
     let agent = Agent::start("call-command", 8);
@@ -150,8 +168,12 @@ fn umbra_call_shows_the_tree_as_it_ran() {
     let (output, text) = agent.umbra_call(&["barrier", "--tree", "binomial"]);
     assert!(output.status.success() && text.contains("barrier over 8 members"), "{text}");
     assert!(text.contains("done in") && text.contains("├─ ") && !text.contains("did not run"), "{text}");
+    // Nothing is answered to a barrier, and whoever makes the call is not watched.
+    let of_root = [false, true, false];
+    assert_eq!(columns(&text), [&[of_root][..], &[[true, true, false]; 7]].concat(), "{text}");
     let (_, text) = agent.umbra_call(&["count", "--add", "-2", "--members", "1-3"]);
     assert!(text.contains("sum of all counters -6"), "{text}");
+    assert_eq!(columns(&text), [of_root, [true; 3], [true; 3]], "{text}");
     let (_, text) = agent.umbra_call(&["broadcast", "--data", "hello", "--members", "2"]);
     assert!(text.contains("done in"), "{text}");
     let [plot, kept] = ["gather.svg", "kept.svg"].map(|name| agent.scratch.path().join(name));
@@ -172,6 +194,10 @@ fn umbra_call_shows_where_a_call_failed() {
     let (output, text) = agent.umbra_call(&["barrier", "--fail", "5@func", "--collect"]);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("failed here") && text.contains("member 5"), "{text}");
+    let (output, text) = agent.umbra_call(&["count", "--fail", "2@callback", "--tree", "chain"]);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("✘ member 2, callback: the function failed (from member 3)"), "{text}");
+    assert_eq!(text.lines().filter(|line| line.contains("failed here")).count(), 1, "{text}");
     // It fails once.
     let (output, text) = agent.umbra_call(&["barrier"]);
     assert!(output.status.success(), "{text}");

@@ -4,6 +4,7 @@
 //! reach is asked alone by the first two, and named by the third.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
+use std::cell::Cell;
 use std::process::Command;
 use std::time::Duration;
 
@@ -206,4 +207,40 @@ fn stats_are_the_counters_of_all_agents_and_what_they_make_together() {
     assert!(hangs["failures"][0]["why"].as_str().unwrap().contains("the deadline passed"), "{hangs:#}");
     assert_eq!(alone["answer"]["service_processes"].as_array().unwrap().len(), 1, "{alone:#}");
     until("both tell again", || stats(&job, &[]), |said| said["done"] == true);
+}
+
+#[test]
+fn a_call_everywhere_reaches_the_members_at_all_agents() {
+    // Three members at each, and nine seats more than two each: the first one at the second agent is number 15.
+    let mut job = with_sockets("call-everywhere", [&["--members", "3"], &["--members", "3"]]);
+    let call = |job: &ByHand| told(job, &["call", "count", "--add", "2", "--everywhere", "--deadline", "8s"]);
+    let calls = Cell::new(0);
+    let said = until(
+        "both agents take part",
+        || {
+            calls.set(calls.get() + 1);
+            call(&job)
+        },
+        |said| said["done"] == true,
+    );
+    let members = [0, 1, 2, 15, 16, 17].map(Value::from);
+    assert_eq!(said["members"].as_array().unwrap()[..], members, "{said:#}");
+    let runs = said["runs"].as_array().unwrap();
+    let mut ran: Vec<u64> =
+        runs.iter().filter(|run| run["child"].is_null()).map(|run| run["member"].as_u64().unwrap()).collect();
+    ran.sort_unstable();
+    assert_eq!(ran, [0, 1, 2, 15, 16, 17], "{said:#}");
+    // Two for each of six, and none elsewhere, a call.
+    let before = said["answer"].as_u64().unwrap();
+    assert!(before >= 12 && before <= 12 * calls.get(), "{said:#}");
+    assert_eq!(call(&job)["answer"], before + 12);
+    // What crosses goes to the leader there, and from it to the others.
+    let above =
+        |node: u64| runs.iter().find(|run| run["member"] == node && run["child"].is_null()).map(|run| &run["parent"]);
+    assert_eq!([15, 16, 17].map(above), [0, 15, 15].map(Value::from).each_ref().map(Some), "{said:#}");
+
+    job.agent(1).kill().unwrap();
+    job.agent(1).wait().unwrap();
+    let left = told(&job, &["call", "count", "--deadline", "8s", "--members", "0-2"]);
+    assert_eq!((&left["done"], &left["answer"]), (&Value::Bool(true), &Value::from(before / 2 + 6)), "{left:#}");
 }
