@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::alloc::System;
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 use std::thread;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -15,6 +15,7 @@ use umbra::boundary::{
 };
 use umbra_core::atomic::{AtomicU32, Ordering};
 use umbra_core::boundary::{Shape, Sparse};
+use umbra_tests::meeting::Meeting;
 
 #[global_allocator]
 static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -87,17 +88,17 @@ fn allocated<T: Transport>(
     fields: &[Field],
     end: impl Fn(u32) -> T + Sync,
 ) -> Vec<([usize; WINDOWS.len()], u64)> {
-    let together = &Barrier::new(RANKS as usize);
+    let together = &Meeting::of(0..RANKS);
     let rank = |rank: u32| {
         let settings = Settings { smallest_slot: 256, ..Settings::default() };
         let mut boundary = Boundary::build(mesh, fields, end(rank), settings).unwrap();
         let mut store = Store::new(mesh.blocks(), mesh.shape().len(), fields, 1);
         let mut turn = 0;
         let windows = WINDOWS.map(|exchanges| {
-            together.wait();
+            together.wait(rank);
             let region = Region::new(COUNTED);
             // Nobody allocates before all count.
-            together.wait();
+            together.wait(rank);
             for _ in 0..exchanges {
                 turn += 1;
                 for block in mesh.owned_by(rank) {
@@ -120,10 +121,10 @@ fn allocated<T: Transport>(
                     boundary.set(&mut store.stage(0), scope).unwrap();
                 }
             }
-            together.wait();
+            together.wait(rank);
             let change = region.change();
             // Nobody ends before all have counted.
-            together.wait();
+            together.wait(rank);
             change.allocations + change.reallocations
         });
         assert!(boundary.counts().overflows > 0, "bursts do not fit into the slots");

@@ -1,4 +1,4 @@
-//! Boundary exchange over queue pairs (s7, s10, s34, s35, s38, s40, s41).
+//! Boundary exchange over queue pairs (s7, s10, s32, s34, s35, s38, s41).
 //!
 //! Of a real device; the bits are the same as over shared memory. Without one each test says `skipped: ` and why.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use umbra::advect::{Options, Problem, run, run_rank, summary};
 use umbra::boundary::{
-    Boundary, BoundaryError, Extent, Greeting, Grid, Scope, Store, Transport as _, TransportError, VerbsRing,
+    Boundary, BoundaryError, Extent, Greeting, Grid, Scope, Settings, Store, Transport as _, TransportError, VerbsRing,
     largest_message,
 };
 use umbra::boundary::{Fields as _, Mesh as _};
@@ -132,7 +132,7 @@ fn s7_a_long_send_to_a_rank_that_never_receives_returns() {
     let Some(port) = port() else { return };
     for smallest_slot in [256, 1 << 18] {
         let Ok(ends) = ends(&port, long_extent()).try_into() else { unreachable!("two ranks") };
-        send_to_one_that_does_not_receive::<VerbsRing>(ends, smallest_slot);
+        assert!(send_to_one_that_does_not_receive::<VerbsRing>(ends, smallest_slot), "there is a second slot");
     }
 }
 
@@ -156,6 +156,46 @@ fn s38_slots_grow_and_shrink_with_what_is_announced_and_no_bit_changes() {
         });
         assert!(held.iter().all(|[least, most]| least < most), "{held:?}");
     }
+}
+
+#[test]
+fn s38_what_a_burst_took_is_given_back() {
+    const FIELDS: u16 = 60;
+    let Some(port) = port() else { return };
+    let mesh = Grid::new(shape(2, 32, 2), [2, 1, 1], [true; 3], 2);
+    let fields = [sparse(0.5, 0.5, 0.0); FIELDS as usize];
+    let extent = Extent { ranks: 2, slots: 2, message: largest_message(&mesh, &fields, 2) };
+    all(&port, extent, |rank, end| {
+        let mut boundary = Boundary::build(&mesh, &fields, end, SETTINGS).unwrap();
+        let mut store = Store::new(mesh.blocks(), mesh.shape().len(), &fields, 1);
+        (0..FIELDS).for_each(|field| store.allocate(rank, field).unwrap());
+        let mut exchange = |value: f64| {
+            (0..FIELDS).for_each(|field| store.stage(0).values_mut(rank, field).unwrap().fill(value));
+            boundary.exchange(&mut store.stage(0)).unwrap();
+            (boundary.receive_bytes().0, boundary.held().unwrap().receive)
+        };
+        for _ in 0..3 {
+            exchange(0.0);
+        }
+        let (_, empty) = exchange(0.0);
+        // Two slots of a page each, and what votes and plans are told on.
+        assert!((2 * 4096..=5 * 4096).contains(&empty), "{empty}");
+        for _ in 0..5 {
+            exchange(1.0);
+        }
+        let (mut announced, burst) = exchange(1.0);
+        assert!(announced > 100_000 && burst >= announced, "{burst} for {announced}");
+        // What did not fit at first is there for a while.
+        let beside = burst - announced;
+        for _ in 0..300 {
+            let (now, held) = exchange(0.0);
+            // A slot shrinks when it was used once more; up to as much again, and four pages, may stay.
+            assert!(held <= beside + 2 * announced + 2 * 6 * 4096, "{held} of {burst}, {announced} for slots");
+            announced = now;
+        }
+        let (_, held) = exchange(0.0);
+        assert!(held <= 2 * empty + 2 * 6 * 4096, "{held} of {burst}");
+    });
 }
 
 #[test]
@@ -238,7 +278,7 @@ const SLOT: usize = 80;
 const PLAN: usize = 96;
 
 #[test]
-fn s40_a_place_that_is_too_small_or_has_a_wrong_key_is_refused_with_a_typed_error() {
+fn a_place_that_is_too_small_or_has_a_wrong_key_is_refused_with_a_typed_error() {
     let Some(port) = port() else { return };
     let message = Message { rank: 1, sequence: 1, slot: 1, head: 64, in_slot: 0, overflow: 0 };
     let (mut ring, mut liar) = Liar::with(&port);
@@ -264,6 +304,33 @@ fn s40_a_place_that_is_too_small_or_has_a_wrong_key_is_refused_with_a_typed_erro
         ended.is_some()
     });
     assert_eq!(ended, Some(TransportError::Broken { rank: 1, status: WorkStatus::RemoteAccess }));
+}
+
+#[test]
+fn a_greeting_with_a_wrong_key_breaks_the_way_between_its_two_ranks_and_none_is_built() {
+    let Some(port) = port() else { return };
+    let options = Options { ranks: 2, ..Options::tiny(Problem::Shift, 2) };
+    let (mesh, fields, extent) = (options.mesh().unwrap(), options.exchanged().unwrap(), options.extent().unwrap());
+    let deadline = Duration::from_secs(20);
+    for is_board in [true, false] {
+        let mut ends: Vec<_> = (0..2).map(|rank| VerbsRing::new(&port, extent, rank).unwrap()).collect();
+        let [mut lies, right] = [1, 0].map(|from| ends[from as usize].greeting(1 - from).unwrap());
+        let lie = if is_board { &mut lies.board } else { &mut lies.outbox };
+        lie.rkey ^= 0x5a5a;
+        ends[0].connect(1, &lies).unwrap();
+        ends[1].connect(0, &right).unwrap();
+        let settings = Settings { deadline: Some(deadline), ..SETTINGS };
+        let build = |end| in_time(deadline, || Boundary::build(&mesh, &fields, end, settings).map(drop).unwrap_err());
+        let errors: Vec<_> = thread::scope(|scope| {
+            let ranks: Vec<_> = ends.into_iter().map(|end| scope.spawn(|| build(end))).collect();
+            ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+        });
+        let refused = TransportError::Broken { rank: 1, status: WorkStatus::RemoteAccess };
+        assert_eq!(errors[0], BoundaryError::Transport(refused), "board: {is_board}");
+        // The device of the other one has refused the key, or its queue pair has no other end any more.
+        let is_broken = matches!(errors[1], BoundaryError::Transport(TransportError::Broken { rank: 0, .. }));
+        assert!(is_broken, "board: {is_board}: {}", errors[1]);
+    }
 }
 
 #[test]
