@@ -28,6 +28,7 @@ pub mod random_exchanges;
 pub mod rig;
 pub mod schedule;
 pub mod shm;
+pub mod steady;
 pub mod sweep;
 pub mod transport_conformance;
 pub mod verbs;

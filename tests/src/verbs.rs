@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use umbra::access::exposure::any_port;
+use umbra::boundary::{Extent, VerbsRing};
 use umbra::sys::segment::Segment;
 use umbra::verbs::{
     Completion, Depths, Device, Domain, Hello, Piece, Port, Queue, Region, Remote, Verbs, VerbsError, Work,
@@ -38,6 +39,23 @@ pub fn device() -> Option<Arc<Device>> {
 #[must_use]
 pub fn port() -> Option<Port> {
     if_any(any_port())
+}
+
+/// An end of a boundary exchange for each rank, connected to all others.
+///
+/// # Panics
+/// If the device has no room for them.
+#[must_use]
+pub fn rings(port: &Port, extent: Extent) -> Vec<VerbsRing> {
+    let end = |rank| VerbsRing::new(port, extent, rank).expect("the device has room");
+    let mut ends: Vec<_> = (0..extent.ranks).map(end).collect();
+    for from in 0..extent.ranks {
+        for to in (0..extent.ranks).filter(|&to| to != from) {
+            let greeting = ends[from as usize].greeting(to).expect("another rank");
+            ends[to as usize].connect(from, &greeting).expect("it is there");
+        }
+    }
+    ends
 }
 
 fn if_any<T>(opened: Result<T, VerbsError>) -> Option<T> {

@@ -26,23 +26,11 @@ use umbra_tests::lost::{When, be, kill};
 use umbra_tests::machine::until;
 use umbra_tests::random_exchanges::Exchanges;
 use umbra_tests::rig;
-use umbra_tests::verbs::device;
-
-/// An end for each rank, connected to all others.
-fn ends(port: &Port, extent: Extent) -> Vec<VerbsRing> {
-    let mut ends: Vec<_> = (0..extent.ranks).map(|rank| VerbsRing::new(port, extent, rank).unwrap()).collect();
-    for from in 0..extent.ranks {
-        for to in (0..extent.ranks).filter(|&to| to != from) {
-            let greeting = ends[from as usize].greeting(to).unwrap();
-            ends[to as usize].connect(from, &greeting).unwrap();
-        }
-    }
-    ends
-}
+use umbra_tests::verbs::{device, rings};
 
 /// Runs each rank in a thread.
 fn all<R: Send>(port: &Port, extent: Extent, body: impl Fn(u32, VerbsRing) -> R + Sync) -> Vec<R> {
-    let (ends, body) = (ends(port, extent), &body);
+    let (ends, body) = (rings(port, extent), &body);
     thread::scope(|scope| {
         let ranks = (0..).zip(ends).map(|(rank, end)| scope.spawn(move || body(rank, end)));
         ranks.collect::<Vec<_>>().into_iter().map(|rank| rank.join().unwrap()).collect()
@@ -131,7 +119,7 @@ fn s10_random_exchanges_arrive_as_they_were_sent_and_what_does_not_fit_is_read()
 fn s7_a_long_send_to_a_rank_that_never_receives_returns() {
     let Some(port) = port() else { return };
     for smallest_slot in [256, 1 << 18] {
-        let Ok(ends) = ends(&port, long_extent()).try_into() else { unreachable!("two ranks") };
+        let Ok(ends) = rings(&port, long_extent()).try_into() else { unreachable!("two ranks") };
         assert!(send_to_one_that_does_not_receive::<VerbsRing>(ends, smallest_slot), "there is a second slot");
     }
 }

@@ -27,6 +27,7 @@ const TESTS: &[&str] = &[
     "verbs_job",
     "verbs_choice",
     "verbs_boundary",
+    "verbs_allocations",
     "verbs_calls",
     LINK_TESTS[0],
     LINK_TESTS[1],
