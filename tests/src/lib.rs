@@ -15,6 +15,7 @@ pub mod fake_card;
 pub mod far;
 pub mod ferry;
 pub mod firmware;
+pub mod forged;
 pub mod hands_on;
 pub mod hostile;
 pub mod hosts;

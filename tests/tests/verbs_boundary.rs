@@ -1,4 +1,4 @@
-//! Boundary exchange over queue pairs (s7, s10, s32, s34, s35, s38, s41).
+//! Boundary exchange over queue pairs (s7, s10, s31, s32, s34, s35, s38, s41, s45).
 //!
 //! Of a real device; the bits are the same as over shared memory. Without one each test says `skipped: ` and why.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -21,11 +21,12 @@ use umbra_core::boundary::Message;
 use umbra_core::key::Access;
 use umbra_tests::answer::{good, value};
 use umbra_tests::boundary_job::{SETTINGS, long_extent, send_to_one_that_does_not_receive, shape, sparse};
+use umbra_tests::forged::{self, Fault, refuse};
 use umbra_tests::late::in_time;
 use umbra_tests::lost::{When, be, kill};
 use umbra_tests::machine::until;
 use umbra_tests::random_exchanges::Exchanges;
-use umbra_tests::rig;
+use umbra_tests::rig::{self, PATIENCE};
 use umbra_tests::verbs::{device, rings};
 
 /// Runs each rank in a thread.
@@ -112,6 +113,15 @@ fn s10_random_exchanges_arrive_as_they_were_sent_and_what_does_not_fit_is_read()
             *overflows.lock().unwrap() += exchanges.run(end).unwrap().overflows;
         });
         assert!(overflows.into_inner().unwrap() > 0, "bursts do not fit into the slots");
+    }
+}
+
+#[test]
+fn s31_and_s45_a_head_that_is_damaged_or_of_an_old_epoch_is_refused_and_counted() {
+    let Some(port) = port() else { return };
+    for fault in [Fault::Damaged, Fault::Old] {
+        let kept = all(&port, forged::extent().unwrap(), |_, end| refuse(end, fault, PATIENCE).unwrap());
+        assert_eq!(kept.len(), 2, "{fault:?}");
     }
 }
 

@@ -82,6 +82,8 @@ const EXAMPLES: &[(u32, &str, &str)] = &[
     (3, "job_fails", ""),
     // Messages that are not as long as they should be.
     (3, "other_sizes", ""),
+    // Messages whose heads are damaged, or of an old epoch.
+    (2, "forged_heads", ""),
     // A rank that stalls: strips that are copied at once, and such as stay on their way while all finalize.
     (3, "stalled", "slot 4"),
     (3, "stalled", "slot 65536"),
