@@ -31,7 +31,12 @@ use umbra_tests::rig::{self, Guarded, Scratch};
 
 #[test]
 fn s10_random_exchanges_arrive_while_agents_come_and_go() {
-    let exchanges = Exchanges { ranks: 4, seed: 5, count: 4_000 };
+    for (ranks, count) in [(2, 2_000), (4, 4_000), (8, 300)] {
+        random_exchanges_while_agents_come_and_go(Exchanges { ranks, seed: 5, count });
+    }
+}
+
+fn random_exchanges_while_agents_come_and_go(exchanges: Exchanges) {
     let extent = exchanges.extent().unwrap();
     let segment = Arc::new(Agent::segment(extent).unwrap());
     let ended = AtomicU32::new(0);

@@ -106,7 +106,7 @@ fn s34_the_command_gives_the_same_bits_over_queue_pairs_as_over_shared_memory() 
 #[test]
 fn s10_random_exchanges_arrive_as_they_were_sent_and_what_does_not_fit_is_read() {
     let Some(port) = port() else { return };
-    for (ranks, count) in [(2, 1_500), (4, 300)] {
+    for (ranks, count) in [(2, 1_500), (4, 300), (8, 60)] {
         let exchanges = Exchanges { ranks, seed: 7, count };
         let overflows = Mutex::new(0);
         all(&port, exchanges.extent().unwrap(), |_, end| {
