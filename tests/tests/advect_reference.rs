@@ -1,19 +1,28 @@
 //! The reference cases of sparse advection, at their full size and length.
 //!
-//! Each gives one hash on every number of ranks, dense and sparse, in halves, alone and with an agent: that of the dense
-//! run of one rank, or of the closed form.
+//! Each gives one hash on every number of ranks, dense and sparse, in halves, with delays, alone and with an agent: that of
+//! the dense run of one rank, or of the closed form.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::time::Duration;
 
 use umbra::advect::{Options, Outcome, Problem, RankOutcome, run};
 
 const NOTHING: fn(umbra::advect::Progress) = |_| ();
 
-/// Each number of ranks alone and with an agent; one of them dense, and one of each in halves.
+/// Each number of ranks alone and with an agent; one of them dense, one of each in halves, and one with random delays.
 fn ways(reference: Options) -> Vec<Options> {
     let ranks = [1, 2, 3, 4, 8];
     let alone = ranks.map(|ranks| Options { ranks, split: ranks == 3, ..reference });
-    let attended =
-        ranks.map(|ranks| Options { ranks, agent: true, split: ranks == 8, reversed: ranks == 4, ..reference });
+    let delay = |ranks| Duration::from_micros(if ranks == 2 { 100 } else { 0 });
+    let attended = ranks.map(|ranks| Options {
+        ranks,
+        agent: true,
+        split: ranks == 8,
+        reversed: ranks == 4,
+        delay: delay(ranks),
+        ..reference
+    });
     let dense = Options { ranks: 3, dense: true, ..reference };
     alone.into_iter().chain(attended).chain([dense]).collect()
 }

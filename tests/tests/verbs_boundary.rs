@@ -67,6 +67,16 @@ fn s34_and_s35_both_problems_give_the_same_bits_on_every_number_of_ranks() {
 }
 
 #[test]
+fn s34_the_reference_plane_at_its_full_size_is_the_closed_form() {
+    let Some(port) = port() else { return };
+    let options = Options::new(Problem::Shift, 2);
+    assert_eq!((options.ranks, options.cycles), (4, 512));
+    let ranks = |rank, end| run_rank(&options, rank, end, |_| ()).unwrap();
+    let outcome = summary(all(&port, options.extent().unwrap(), ranks));
+    assert_eq!((outcome.wrong, outcome.nonzero), (Some(0), 8 * 317), "eight discs of radius 10");
+}
+
+#[test]
 fn s32_ranks_without_blocks_take_part() {
     let Some(port) = port() else { return };
     let options = Options { ranks: 6, cycles: 8, ..Options::tiny(Problem::Smooth, 2) };
