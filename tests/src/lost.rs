@@ -1,4 +1,4 @@
-//! Ranks of a boundary exchange as processes, one of which is killed.
+//! Ranks of a boundary exchange as processes, one of which is killed or stopped.
 //!
 //! Over any transport. Each is the program of the test again, with the memory in which all meet as its standard input. It checks
 //! what is true of it, and tells it line by line.
@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use umbra::boundary::{
     Agent, Attended, Boundary, BoundaryError, Extent, Fabric, Field, Greeting, Grid, Late, Mesh as _, Settings, Store,
     Transport, TransportError, VerbsRing, largest_message,
@@ -126,7 +127,7 @@ impl End for VerbsRing {
     }
 }
 
-/// When a rank is killed.
+/// When a rank is killed, or that it is stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum When {
     /// Before an exchange of an epoch that had many.
@@ -137,10 +138,12 @@ pub enum When {
     AgentToo,
     /// Before the others vote, with no exchange open.
     InVote,
+    /// It is stopped before an exchange: its process is there, and no way to it breaks.
+    Stopped,
 }
 
 impl When {
-    const ALL: [When; 4] = [When::Exchanging, When::EarlyInEpoch, When::AgentToo, When::InVote];
+    const ALL: [When; 5] = [When::Exchanging, When::EarlyInEpoch, When::AgentToo, When::InVote, When::Stopped];
 
     const fn word(self) -> &'static str {
         match self {
@@ -148,6 +151,7 @@ impl When {
             When::EarlyInEpoch => "early",
             When::AgentToo => "agent",
             When::InVote => "vote",
+            When::Stopped => "stopped",
         }
     }
 }
@@ -243,18 +247,25 @@ pub fn be<E: End>() {
         println!("{TOLD}remeshed");
     }
     if rank == LOST {
-        // It computes until it is killed.
+        // It computes until it is killed or stopped.
         std::thread::sleep(PATIENCE);
         return;
     }
     let mut fails = |what: &str, act: &mut dyn FnMut(&mut Boundary<E>) -> Result<(), BoundaryError>| {
+        let begun = Instant::now();
         let error = in_time(DEADLINE, || act(&mut boundary)).expect_err("a rank is lost");
+        let took = begun.elapsed();
         let (BoundaryError::Late(late) | BoundaryError::StillOpen(late) | BoundaryError::Lost(late)) = &error else {
             panic!("{error:?}")
         };
-        assert!(is_missing::<E>(late, rank), "{error}");
+        let breaks = E::BREAKS && when != When::Stopped;
+        assert!(is_missing(late, rank, breaks), "{error}");
         // Which process has ended is known long before the deadline; a queue pair may take longer to break.
-        assert!(what != "exchange" || E::BREAKS || matches!(error, BoundaryError::Lost(_)), "{error:?}");
+        let is_known = what == "exchange" && !E::BREAKS && when != When::Stopped;
+        assert!(!is_known || matches!(error, BoundaryError::Lost(_)), "{error:?}");
+        // Nothing is known of one that is stopped until then.
+        let is_late = matches!(error, BoundaryError::Late(_)) && took >= DEADLINE;
+        assert!(what != "exchange" || when != When::Stopped || is_late, "{error:?} after {took:?}");
         println!("{TOLD}{what}: {error}");
     };
     if when == When::InVote {
@@ -274,12 +285,12 @@ pub fn be<E: End>() {
     println!("{TOLD}ended");
 }
 
-/// Whether what is missing is what the lost rank should have sent.
-fn is_missing<E: End>(late: &Late, rank: u32) -> bool {
+/// Whether what is missing is what the lost rank should have sent, and what others have not sent only if ways break.
+fn is_missing(late: &Late, rank: u32, breaks: bool) -> bool {
     let (lost, others): (Vec<&Missing>, Vec<&Missing>) = late.missing.iter().partition(|missing| missing.rank == LOST);
     let sent = |field: u16| (LOST, rank, field);
     let keys: Vec<_> = lost.iter().map(|Missing { key, .. }| (key.sender, key.receiver, key.field)).collect();
-    keys == [sent(0), sent(1)] && (E::BREAKS || others.is_empty())
+    keys == [sent(0), sent(1)] && (breaks || others.is_empty())
 }
 
 /// A process of the ring, as this test of the program that runs.
@@ -290,12 +301,12 @@ fn rank(test: &str, rank: u32, segment: &Segment, when: When) -> Guarded {
     Guarded::from(command.spawn().expect("it starts"))
 }
 
-/// Runs a ring whose ranks are this test of the program that runs, which calls [`be`], and kills one of them; the others must tell
-/// rank, block and field in time, or the rank where they vote, and end.
+/// Runs a ring whose ranks are this test of the program that runs, which calls [`be`], and kills or stops one of them; the others must
+/// tell rank, block and field in time, or the rank where they vote, and end.
 ///
 /// # Panics
 /// If something is not as it should be.
-pub fn kill<E: End>(test: &str, when: When) {
+pub fn lose<E: End>(test: &str, when: When) {
     let (_, _, extent) = ring();
     let segment = Segment::create("umbra-lost", E::bytes(extent) + WORDS).expect("memory");
     let mut agent = E::ATTENDED.then(|| {
@@ -320,7 +331,11 @@ pub fn kill<E: End>(test: &str, when: When) {
     if when == When::EarlyInEpoch {
         assert_eq!(said.next().as_deref(), Some("remeshed"));
     }
-    killed(&mut lost);
+    if when == When::Stopped {
+        kill_process(Pid::from_child(&lost), Signal::STOP).expect("it runs");
+    } else {
+        killed(&mut lost);
+    }
     for (rank, process) in [0, 2].into_iter().zip(ranks) {
         let output = process.finish(Instant::now() + PATIENCE);
         let said = String::from_utf8_lossy(&output.stdout);

@@ -1,4 +1,4 @@
-//! What ranks are told when one of them is killed, or the way to it breaks.
+//! What ranks are told when one of them is killed or stopped, or the way to it breaks.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use umbra::boundary::{
 use umbra::verbs::WorkStatus;
 use umbra_core::boundary::Message;
 use umbra_tests::boundary_job::{SETTINGS, shape};
-use umbra_tests::lost::{When, be, kill};
+use umbra_tests::lost::{When, be, lose};
 
 /// A process of a ring over memory that all ranks share; as a test of its own it does nothing.
 #[test]
@@ -27,29 +27,35 @@ fn an_attended_rank() {
 
 #[test]
 fn s41_a_killed_process_is_named_by_all_others_before_the_deadline() {
-    kill::<Fabric>("a_rank", When::Exchanging);
+    lose::<Fabric>("a_rank", When::Exchanging);
 }
 
 #[test]
 fn s41_a_process_killed_at_the_beginning_of_an_epoch_is_named_although_its_last_message_had_the_same_number() {
-    kill::<Fabric>("a_rank", When::EarlyInEpoch);
-    kill::<Attended>("an_attended_rank", When::EarlyInEpoch);
+    lose::<Fabric>("a_rank", When::EarlyInEpoch);
+    lose::<Attended>("an_attended_rank", When::EarlyInEpoch);
 }
 
 #[test]
 fn s41_a_killed_process_whose_vote_is_waited_for_is_named_before_the_deadline() {
-    kill::<Fabric>("a_rank", When::InVote);
-    kill::<Attended>("an_attended_rank", When::InVote);
+    lose::<Fabric>("a_rank", When::InVote);
+    lose::<Attended>("an_attended_rank", When::InVote);
 }
 
 #[test]
 fn s41_a_killed_process_is_named_before_the_deadline_also_where_an_agent_looks_out_for_all() {
-    kill::<Attended>("an_attended_rank", When::Exchanging);
+    lose::<Attended>("an_attended_rank", When::Exchanging);
 }
 
 #[test]
 fn s41_when_the_agent_is_killed_the_ranks_go_on_and_name_a_rank_that_is_killed_after_it() {
-    kill::<Attended>("an_attended_rank", When::AgentToo);
+    lose::<Attended>("an_attended_rank", When::AgentToo);
+}
+
+#[test]
+fn s41_a_stopped_process_is_named_at_the_deadline_alone_and_where_an_agent_looks_out_for_all() {
+    lose::<Fabric>("a_rank", When::Stopped);
+    lose::<Attended>("an_attended_rank", When::Stopped);
 }
 
 /// An end whose way from a rank breaks after so many messages to it.

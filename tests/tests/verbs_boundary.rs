@@ -23,7 +23,7 @@ use umbra_tests::answer::{good, value};
 use umbra_tests::boundary_job::{SETTINGS, long_extent, send_to_one_that_does_not_receive, shape, sparse};
 use umbra_tests::forged::{self, Fault, refuse};
 use umbra_tests::late::in_time;
-use umbra_tests::lost::{When, be, kill};
+use umbra_tests::lost::{When, be, lose};
 use umbra_tests::machine::until;
 use umbra_tests::random_exchanges::Exchanges;
 use umbra_tests::rig::{self, PATIENCE};
@@ -387,6 +387,13 @@ fn a_rank() {
 #[test]
 fn s41_a_killed_process_is_named_by_all_others_and_all_of_them_end() {
     if device().is_some() {
-        kill::<VerbsRing>("a_rank", When::Exchanging);
+        lose::<VerbsRing>("a_rank", When::Exchanging);
+    }
+}
+
+#[test]
+fn s41_a_stopped_process_is_named_by_all_others_at_the_deadline_although_no_way_breaks() {
+    if device().is_some() {
+        lose::<VerbsRing>("a_rank", When::Stopped);
     }
 }
