@@ -73,7 +73,7 @@ use line::{Line, Need};
 use pinned::Pinned;
 use uncut::Uncut;
 
-/// Idle data, of those used longest ago, around which a window is looked for.
+/// Idle data, of those used longest ago, for each of which a window is looked for that it is in.
 pub const SEEDS: usize = 4;
 /// Ranges around one of them that are looked at, at most: no more than it takes to reach the length.
 pub const VIEW: usize = 64;
