@@ -1,8 +1,9 @@
 //! Content that leaves on request.
 
 use super::contract::Forgetful;
+use super::counted::possible;
 use super::error::ForgetError;
-use super::index::Index;
+use super::index::{Glance, Index};
 use super::policy::Policy;
 use super::slot::{LEAVING, Slot, VALID};
 
@@ -11,7 +12,27 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy> Forgetful<S, I, P> {
     ///
     /// # Errors
     /// [`ForgetError`] if the slot is being filled, or in use.
+    #[inline]
     pub fn forget(&mut self, data: u64) -> Result<bool, ForgetError> {
+        self.working()?;
+        match self.index.glance(data) {
+            Glance::Here(place, word) => {
+                let word = *word;
+                // Such content is in the order, and its record has nothing to say against it.
+                if possible::<P>() && self.cut.counted(word) == Some(0) {
+                    self.pool.forget(self.cut.slot(word));
+                    self.index.remove_at(place, data);
+                    return Ok(true);
+                }
+                self.forget_by_record(data)
+            }
+            Glance::Absent => Ok(false),
+            Glance::Further => self.forget_by_record(data),
+        }
+    }
+
+    #[inline(never)]
+    fn forget_by_record(&mut self, data: u64) -> Result<bool, ForgetError> {
         let Some(slot) = self.remembered(data)? else { return Ok(false) };
         if let (references @ 1.., _) = self.seen(slot) {
             return Err(ForgetError::InUse { data, references });

@@ -192,6 +192,19 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
         Some((Found::Remembered, references))
     }
 
+    /// Adds a reference to a slot that somebody fills, and tells how many there are. `None` if there are as many as may be,
+    /// or if nobody fills it.
+    #[inline]
+    pub(crate) fn join_filling(&mut self, slot: u32, most: u32) -> Option<u32> {
+        let this = self.slots.as_mut().get_mut(slot as usize)?;
+        if this.count >= most || !this.is_filling() {
+            return None;
+        }
+        this.count += 1;
+        self.statistics.joins += 1;
+        Some(this.count)
+    }
+
     /// What a client finds that has just taken a reference to a slot without content.
     #[cold]
     fn join_unfilled(&mut self, slot: u32) -> Found {
@@ -276,9 +289,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
     }
 
     /// Empties an idle slot.
+    #[inline]
     pub(crate) fn forget(&mut self, slot: u32) {
         self.idle -= 1;
-        self.drop_unreferenced(slot);
+        self.make_empty(slot);
         self.statistics.forgotten += 1;
     }
 

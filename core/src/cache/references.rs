@@ -73,8 +73,18 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     }
 
     /// A further reference to an assigned slot, which the word can't count.
+    // Short for those who come while it is being filled.
     #[inline(never)]
     pub(super) fn join_by_record(&mut self, place: usize, word: u32) -> Result<Grant, AllocError> {
+        let slot = self.cut.slot(word);
+        if let Some(references) = self.pool.join_filling(slot, self.most) {
+            return Ok(Grant::new(self.pool.outer(slot), Found::Assigned, references).at(place));
+        }
+        self.join_filled(place, word)
+    }
+
+    #[inline(never)]
+    fn join_filled(&mut self, place: usize, word: u32) -> Result<Grant, AllocError> {
         let slot = self.cut.slot(word);
         if self.cut.counted(word).is_some_and(|references| references >= self.most) {
             return self.too_many(slot);

@@ -85,8 +85,9 @@ impl Slot {
     }
 
     /// Somebody writes to the slot.
+    #[inline]
     pub(crate) fn is_filling(&self) -> bool {
-        self.is(ASSIGNED) && !self.is(VALID) && !self.is(ABANDONED)
+        self.flags & (ASSIGNED.0 | VALID.0 | ABANDONED.0) == ASSIGNED.0
     }
 
     /// What an assigned slot is doing.

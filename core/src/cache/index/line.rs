@@ -12,12 +12,14 @@ pub(super) const PLACES: usize = FOUR + 1;
 const FEW: usize = 4096;
 /// What a place is numbered by: its line, and so many for each line.
 pub(super) const STRIDE: usize = 8;
-/// The places that are taken, in the marks of a line.
-const TAKEN: u32 = (1 << PLACES) - 1;
+/// That the first place is taken, in the marks of a line; the others follow.
+const TAKEN: u32 = 1;
+/// That the id at the first place has passed its home, in the marks of a line; the others follow.
+const AWAY: u32 = TAKEN << PLACES;
 /// One that passed, in the marks of a line.
-const PASSED: u32 = 1 << PLACES;
+const PASSED: u32 = AWAY << PLACES;
 /// As many as can be counted; from then on nobody is discounted any more.
-const MOST_PASSED: u32 = !TAKEN;
+const MOST_PASSED: u32 = !(PASSED - 1);
 
 /// Places for five ids of a [`Sparse`](super::Sparse) index, which is lent an array of them. 64 bytes, one line.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +27,7 @@ const MOST_PASSED: u32 = !TAKEN;
 pub struct Line {
     ids: [u64; PLACES],
     pub(super) words: [u32; PLACES],
-    /// Which places are taken, and above how many ids have gone on to later lines.
+    /// Which places are taken, above by which ids that are away from home, and above how many have gone on to later lines.
     marks: u32,
 }
 
@@ -92,9 +94,9 @@ impl Line {
         }
     }
 
-    /// Gives the id a free place, and tells which; if there is none it is counted as passing.
+    /// Gives the id a free place, and tells which; if there is none it is counted as passing. `away` if this isn't its home.
     #[inline]
-    pub(super) fn take(&mut self, data: u64, word: u32) -> Option<usize> {
+    pub(super) fn take(&mut self, data: u64, word: u32, away: bool) -> Option<usize> {
         let place = (!self.marks).trailing_zeros() as usize;
         if place >= PLACES {
             if !self.lost_count() {
@@ -103,14 +105,32 @@ impl Line {
             return None;
         }
         (self.ids[place], self.words[place]) = (data, word);
-        self.marks |= 1 << place;
+        self.marks |= (TAKEN + AWAY * u32::from(away)) << place;
         Some(place)
     }
 
     /// Makes a place free.
     #[inline]
     pub(super) fn free(&mut self, place: usize) {
-        self.marks &= !(TAKEN & 1 << place);
+        self.marks &= !((TAKEN | AWAY) << place);
+    }
+
+    /// Makes a place free, unless that concerns other lines: who had it passed them, or somebody who passed this line may have
+    /// it now. Whether it did.
+    #[inline]
+    pub(super) fn free_alone(&mut self, place: usize) -> bool {
+        let alone = self.marks & (MOST_PASSED | AWAY << place) == 0;
+        if alone {
+            self.marks &= !(TAKEN << place);
+        }
+        alone
+    }
+
+    /// The places whose ids are away from home.
+    #[inline]
+    pub(super) fn away(&self) -> impl Iterator<Item = (usize, u64)> {
+        let away = self.marks / AWAY;
+        (0..).zip(self.ids).filter(move |&(place, _)| away & 1 << place != 0)
     }
 }
 
@@ -131,9 +151,9 @@ mod tests {
         let mut line = Line::EMPTY;
         for (place, &data) in ids.iter().enumerate() {
             assert_eq!((line.here(data), line.id(place)), (0, None));
-            assert_eq!(line.take(data, place as u32), Some(place));
+            assert_eq!(line.take(data, place as u32, place % 2 == 1), Some(place));
         }
-        assert_eq!((line.take(7, 7), line.was_passed()), (None, true));
+        assert_eq!((line.take(7, 7, false), line.was_passed()), (None, true));
         for (place, &data) in ids.iter().enumerate() {
             assert_eq!((line.here(data), line.id(place)), (1 << place, Some(data)));
             for bit in 0..64 {

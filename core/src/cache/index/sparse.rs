@@ -92,9 +92,8 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Sparse<S> {
         None
     }
 
-    /// Somebody who passed this line, and his place; the nearest.
-    #[inline]
-    fn passer(&self, hole: usize) -> Option<(usize, u64)> {
+    /// Somebody who passed this line: his place, his id, and whether this line is his home; the nearest.
+    fn passer(&self, hole: usize) -> Option<(usize, u64, bool)> {
         let lines = self.lines.as_ref();
         let mut at = hole;
         for distance in 1..lines.len() {
@@ -102,14 +101,12 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Sparse<S> {
                 return None;
             }
             at = self.after(at);
-            let line = lines.get(at)?;
-            let passed = |place: usize| {
-                let data = line.id(place)?;
+            let passed = |(place, data)| {
                 let home = self.home(data);
                 let way = if at >= home { at - home } else { at + lines.len() - home };
-                (way >= distance).then_some((at * STRIDE + place, data))
+                (way >= distance).then_some((at * STRIDE + place, data, way == distance))
             };
-            if let Some(passer) = (0..PLACES).find_map(passed) {
+            if let Some(passer) = lines.get(at)?.away().find_map(passed) {
                 return Some(passer);
             }
         }
@@ -122,6 +119,21 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Sparse<S> {
         while at != end {
             self.lines.as_mut()[at].discount();
             at = self.after(at);
+        }
+    }
+
+    /// Takes out one who passed his home, or whose line somebody passed.
+    #[inline(never)]
+    fn remove_from_row(&mut self, place: usize, data: u64) {
+        self.discount(self.home(data), place / STRIDE);
+        let mut hole = self.take_out(place);
+        // Each turn moves somebody nearer to his home.
+        while let Some((place, data, is_home)) = self.passer(hole) {
+            let from = place / STRIDE;
+            let word = self.lines.as_ref()[from].words[place % STRIDE];
+            self.discount(hole, from);
+            self.lines.as_mut()[hole].take(data, word, !is_home);
+            hole = self.take_out(place);
         }
     }
 
@@ -251,9 +263,10 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Index for Sparse<S> {
     }
 
     fn enter(&mut self, data: u64, word: u32) -> usize {
-        let mut at = self.home(data);
+        let home = self.home(data);
+        let mut at = home;
         for _ in 0..self.lines.as_ref().len() {
-            if let Some(place) = self.lines.as_mut()[at].take(data, word) {
+            if let Some(place) = self.lines.as_mut()[at].take(data, word, at != home) {
                 self.last = Last { data, line: at, place };
                 return at * STRIDE + place;
             }
@@ -262,17 +275,12 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Index for Sparse<S> {
         usize::MAX
     }
 
+    #[inline]
     fn remove_at(&mut self, place: usize, data: u64) {
         self.moving();
-        self.discount(self.home(data), place / STRIDE);
-        let mut hole = self.take_out(place);
-        // Each turn moves somebody nearer to his home.
-        while let Some((place, data)) = self.passer(hole) {
-            let from = place / STRIDE;
-            let word = self.lines.as_ref()[from].words[place % STRIDE];
-            self.discount(hole, from);
-            self.lines.as_mut()[hole].take(data, word);
-            hole = self.take_out(place);
+        let line = self.lines.as_mut().get_mut(place / STRIDE);
+        if !line.is_some_and(|line| line.free_alone(place % STRIDE)) {
+            self.remove_from_row(place, data);
         }
     }
 
