@@ -375,6 +375,10 @@ proptest! {
                     ids[free] = Some(data);
                 }
                 (Some(number), _) if !enter => {
+                    prop_assert_eq!(index.pick(data, |_| false), None);
+                    prop_assert_eq!(index.find(data), Some(number));
+                    let picked = index.pick(data, |found| found == number);
+                    prop_assert!(picked == Some(number) || picked.is_none() && index.find(data) == Some(number));
                     index.remove(data);
                     ids[number as usize] = None;
                 }

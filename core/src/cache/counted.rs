@@ -73,6 +73,13 @@ impl Cut {
         ((word & self.counts) / ONE).checked_sub(1)
     }
 
+    /// Whether references are counted in the word, and there are none.
+    #[inline]
+    pub(super) fn is_idle(self, word: u32) -> bool {
+        // No word is if there is no room to count any.
+        word & self.counts == ONE
+    }
+
     /// The word with one more reference, if there may be one, and how many there are then.
     #[inline]
     pub(super) fn joined<P: Policy>(self, word: u32) -> Option<(u32, u32)> {
@@ -264,6 +271,7 @@ mod tests {
                 assert_eq!(more.1, references + 1);
                 (word, references) = more;
                 assert_eq!((cut.slot(word), cut.counted(word)), (slots - 1, Some(references)));
+                assert_eq!(cut.is_idle(word), references == 0);
                 assert_eq!(word & USES, references.min(3));
                 assert_ne!(word, NIL);
             }

@@ -1,9 +1,9 @@
 //! Content that leaves on request.
 
 use super::contract::Forgetful;
-use super::counted::possible;
+use super::counted::{Cut, possible};
 use super::error::ForgetError;
-use super::index::{Glance, Index};
+use super::index::Index;
 use super::policy::Policy;
 use super::slot::{LEAVING, Slot, VALID};
 
@@ -15,24 +15,26 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy> Forgetful<S, I, P> {
     #[inline]
     pub fn forget(&mut self, data: u64) -> Result<bool, ForgetError> {
         self.working()?;
-        match self.index.glance(data) {
-            Glance::Here(place, word) => {
-                let word = *word;
-                // Such content is in the order, and its record has nothing to say against it.
-                if possible::<P>() && self.cut.counted(word) == Some(0) {
-                    self.pool.forget(self.cut.slot(word));
-                    self.index.remove_at(place, data);
-                    return Ok(true);
-                }
-                self.forget_by_record(data)
+        let cut = self.cut;
+        match self.index.pick(data, |word| is_idle::<P>(cut, word)) {
+            Some(word) => {
+                self.pool.forget(cut.slot(word));
+                Ok(true)
             }
-            Glance::Absent => Ok(false),
-            Glance::Further => self.forget_by_record(data),
+            None => self.forget_further(data),
         }
     }
 
+    // The shortest case calls nothing before its stores: what a call saves is read again after them, and a processor that does
+    // not know yet where they go may let the next operations wait for that.
     #[inline(never)]
-    fn forget_by_record(&mut self, data: u64) -> Result<bool, ForgetError> {
+    fn forget_further(&mut self, data: u64) -> Result<bool, ForgetError> {
+        let Some((place, word)) = self.look(data) else { return Ok(false) };
+        if is_idle::<P>(self.cut, word) {
+            self.pool.forget(self.cut.slot(word));
+            self.index.remove_at(place, data);
+            return Ok(true);
+        }
         let Some(slot) = self.remembered(data)? else { return Ok(false) };
         if let (references @ 1.., _) = self.seen(slot) {
             return Err(ForgetError::InUse { data, references });
@@ -70,4 +72,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy> Forgetful<S, I, P> {
         self.pool.forget(slot);
         self.index.remove(data);
     }
+}
+
+/// Whether the word counts, and counts no references: such content is in the order, and its record has nothing to say against
+/// its leaving.
+#[inline]
+fn is_idle<P: Policy>(cut: Cut, word: u32) -> bool {
+    possible::<P>() && cut.is_idle(word)
 }

@@ -192,12 +192,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
         Some((Found::Remembered, references))
     }
 
-    /// Adds a reference to a slot that somebody fills, and tells how many there are. `None` if there are as many as may be,
-    /// or if nobody fills it.
+    /// Adds a reference to a slot that is assigned and nothing else, and tells how many there are. `None` if there are as many
+    /// as may be, or if there is more to know of it.
     #[inline]
     pub(crate) fn join_filling(&mut self, slot: u32, most: u32) -> Option<u32> {
         let this = self.slots.as_mut().get_mut(slot as usize)?;
-        if this.count >= most || !this.is_filling() {
+        if this.count >= most || !this.is_only(ASSIGNED) {
             return None;
         }
         this.count += 1;
@@ -283,7 +283,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
     fn make_empty(&mut self, slot: u32) {
         let slots = self.slots.as_mut();
         self.policy.leave(slots, slot);
-        renew::<P>(&mut slots[slot as usize], Slot { next: self.empty, ..Slot::EMPTY });
+        // The rest is written when the slot is taken.
+        slots[slot as usize].make_empty(self.empty);
         self.empty = slot;
         self.assigned -= 1;
     }

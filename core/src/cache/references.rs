@@ -77,10 +77,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     #[inline(never)]
     pub(super) fn join_by_record(&mut self, place: usize, word: u32) -> Result<Grant, AllocError> {
         let slot = self.cut.slot(word);
-        if let Some(references) = self.pool.join_filling(slot, self.most) {
-            return Ok(Grant::new(self.pool.outer(slot), Found::Assigned, references).at(place));
+        match self.pool.join_filling(slot, self.most) {
+            Some(references) => Ok(Grant::new(self.pool.outer(slot), Found::Assigned, references).at(place)),
+            None => self.join_filled(place, word),
         }
-        self.join_filled(place, word)
     }
 
     #[inline(never)]

@@ -62,6 +62,12 @@ impl Slot {
         self.flags & flag.0 != 0
     }
 
+    /// Whether nothing else is known of it.
+    #[inline]
+    pub(crate) fn is_only(&self, flag: Flag) -> bool {
+        self.flags == flag.0
+    }
+
     #[inline]
     pub(crate) fn set(&mut self, flag: Flag) {
         self.flags |= flag.0;
@@ -70,6 +76,12 @@ impl Slot {
     #[inline]
     pub(crate) fn clear(&mut self, flag: Flag) {
         self.flags &= !flag.0;
+    }
+
+    /// Nobody's any more, and in front of this one in the list of empty slots.
+    #[inline]
+    pub(crate) fn make_empty(&mut self, next: u32) {
+        (self.flags, self.next) = (0, next);
     }
 
     /// The content outlives its references.
@@ -85,9 +97,8 @@ impl Slot {
     }
 
     /// Somebody writes to the slot.
-    #[inline]
     pub(crate) fn is_filling(&self) -> bool {
-        self.flags & (ASSIGNED.0 | VALID.0 | ABANDONED.0) == ASSIGNED.0
+        self.is(ASSIGNED) && !self.is(VALID) && !self.is(ABANDONED)
     }
 
     /// What an assigned slot is doing.

@@ -4,10 +4,10 @@
 //! processor has begun behind it. So the ids are [compared all at once](super::equal).
 
 use super::Glance;
-use super::equal::{FOUR, equal};
+use super::equal::{FIVE, equal};
 
 /// Places of a line.
-pub(super) const PLACES: usize = FOUR + 1;
+pub(super) const PLACES: usize = FIVE;
 /// Ids that are few: their lines lie in the second cache of a processor.
 const FEW: usize = 4096;
 /// What a place is numbered by: its line, and so many for each line.
@@ -15,7 +15,8 @@ pub(super) const STRIDE: usize = 8;
 /// That the first place is taken, in the marks of a line; the others follow.
 const TAKEN: u32 = 1;
 /// That the id at the first place has passed its home, in the marks of a line; the others follow.
-const AWAY: u32 = TAKEN << PLACES;
+// Above what a comparison may say of ids that there are not.
+const AWAY: u32 = TAKEN << 8;
 /// One that passed, in the marks of a line.
 const PASSED: u32 = AWAY << PLACES;
 /// As many as can be counted; from then on nobody is discounted any more.
@@ -45,8 +46,7 @@ impl Line {
     /// The place of an id, as a bit; 0 if it is not in this line.
     #[inline]
     pub(super) fn here(&self, data: u64) -> u32 {
-        let [a, b, c, d, last] = self.ids;
-        (equal(&[a, b, c, d], data) | u32::from(last == data) << FOUR) & self.marks
+        equal(&self.ids, data) & self.marks
     }
 
     /// What a search finds that begins in this line, which has this number.
@@ -115,13 +115,19 @@ impl Line {
         self.marks &= !((TAKEN | AWAY) << place);
     }
 
-    /// Makes a place free, unless that concerns other lines: who had it passed them, or somebody who passed this line may have
-    /// it now. Whether it did.
+    /// The word at the place of this bit.
     #[inline]
-    pub(super) fn free_alone(&mut self, place: usize) -> bool {
-        let alone = self.marks & (MOST_PASSED | AWAY << place) == 0;
+    pub(super) fn word(&self, place: u32) -> Option<u32> {
+        self.words.get(place.trailing_zeros() as usize).copied()
+    }
+
+    /// Makes the place of this bit free, unless that concerns other lines: who has it passed them, or somebody who passed this
+    /// line may have it then. Whether it did.
+    #[inline]
+    pub(super) fn free_alone(&mut self, place: u32) -> bool {
+        let alone = self.marks & (MOST_PASSED | place * AWAY) == 0;
         if alone {
-            self.marks &= !(TAKEN << place);
+            self.marks &= !place;
         }
         alone
     }
@@ -160,8 +166,7 @@ mod tests {
                 let other = data ^ 1 << bit;
                 let found = ids.iter().position(|&id| id == other).map_or(0, |place| 1 << place);
                 assert_eq!(line.here(other), found);
-                let four = line.ids.first_chunk().unwrap();
-                assert_eq!(equal(four, other), equal_one_by_one(four, other));
+                assert_eq!(equal(&line.ids, other) & 0b11111, equal_one_by_one(&line.ids, other));
             }
         }
         line.discount();

@@ -52,6 +52,13 @@ pub trait Index: Sealed {
     #[must_use]
     fn glance(&mut self, data: u64) -> Glance<'_>;
 
+    /// [`Index::glance`] by one who will not look for the same data next.
+    #[must_use]
+    #[inline]
+    fn glance_once(&mut self, data: u64) -> Glance<'_> {
+        self.glance(data)
+    }
+
     /// Has the processor fetch what [`Index::look`] will read, and does not wait for it. Tells where it begins.
     fn fetch(&self, data: u64) -> usize;
 
@@ -92,6 +99,17 @@ pub trait Index: Sealed {
 
     /// Takes out `data`, which stands at this place.
     fn remove_at(&mut self, place: usize, data: u64);
+
+    /// Takes out `data`, and gives its number, if a glance finds it, `goes` says so of the number, and nothing else has to be
+    /// done in the index. `None` tells nothing.
+    #[inline]
+    fn pick(&mut self, data: u64, goes: impl FnOnce(u32) -> bool) -> Option<u32> {
+        let Glance::Here(place, &mut number) = self.glance_once(data) else { return None };
+        goes(number).then(|| {
+            self.remove_at(place, data);
+            number
+        })
+    }
 
     /// Takes out `data`.
     #[inline]

@@ -22,13 +22,12 @@ const TOGETHER: u64 = 4;
 #[derive(Clone, Copy, Debug)]
 struct Last {
     data: u64,
-    /// [`NOWHERE`] once anything may have moved.
-    line: usize,
+    /// [`NOWHERE`] once it may have moved.
     place: usize,
 }
 
-/// No line.
-const NOWHERE: Last = Last { data: 0, line: usize::MAX, place: PLACES };
+/// No place.
+const NOWHERE: usize = usize::MAX;
 
 /// A table from any id to its number, over lent lines.
 #[derive(Clone)]
@@ -51,7 +50,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Sparse<S> {
     /// any seed will do.
     #[must_use]
     pub fn new(lines: S, seed: u64) -> Self {
-        let mut index = Sparse { lines, seed, last: NOWHERE, moves: 0 };
+        let mut index = Sparse { lines, seed, last: Last { data: 0, place: NOWHERE }, moves: 0 };
         index.clear();
         index
     }
@@ -70,8 +69,9 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Sparse<S> {
     /// The word of this id, if it was found or entered last.
     #[inline]
     fn at_last(&self, data: u64) -> Option<u32> {
-        let Last { line, place, .. } = self.last;
-        if self.last.data == data { self.lines.as_ref().get(line)?.words.get(place).copied() } else { None }
+        let place = self.last.place;
+        let line = if self.last.data == data { self.lines.as_ref().get(place / STRIDE) } else { None };
+        line?.words.get(place % STRIDE).copied()
     }
 
     /// The line of an id that is not in this one, though some passed it.
@@ -147,7 +147,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Sparse<S> {
     /// What was seen of places is not true any more.
     #[inline]
     fn moving(&mut self) {
-        self.last = NOWHERE;
+        self.last.place = NOWHERE;
         self.moves = self.moves.wrapping_add(1);
     }
 
@@ -161,7 +161,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Index for Sparse<S> {
     #[inline]
     fn look(&self, data: u64) -> Option<(usize, u32)> {
         if let Some(word) = self.at_last(data) {
-            return Some((self.last.line * STRIDE + self.last.place, word));
+            return Some((self.last.place, word));
         }
         let mut at = self.home(data);
         let mut line = self.lines.as_ref().get(at)?;
@@ -182,7 +182,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Index for Sparse<S> {
     fn seek(&mut self, data: u64) -> Option<(usize, u32)> {
         let found = self.look(data);
         if let Some((place, _)) = found {
-            self.last = Last { data, line: place / STRIDE, place: place % STRIDE };
+            self.last = Last { data, place };
         }
         found
     }
@@ -191,17 +191,21 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Index for Sparse<S> {
     fn glance(&mut self, data: u64) -> Glance<'_> {
         if self.last.data == data {
             // Nowhere is beyond the last line, so that one has to look further.
-            let Last { line, place, .. } = self.last;
-            let word = self.lines.as_mut().get_mut(line).and_then(|line| line.words.get_mut(place));
-            return word.map_or(Glance::Further, |word| Glance::Here(line * STRIDE + place, word));
+            return self.at(self.last.place);
         }
         let home = self.home(data);
         let Some(line) = self.lines.as_mut().get_mut(home) else { return Glance::Absent };
         let found = line.glance(home, data);
         if let Glance::Here(place, _) = found {
-            self.last = Last { data, line: home, place: place % STRIDE };
+            self.last = Last { data, place };
         }
         found
+    }
+
+    #[inline]
+    fn glance_once(&mut self, data: u64) -> Glance<'_> {
+        let home = self.home(data);
+        self.lines.as_mut().get_mut(home).map_or(Glance::Absent, |line| line.glance(home, data))
     }
 
     #[inline]
@@ -267,8 +271,9 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Index for Sparse<S> {
         let mut at = home;
         for _ in 0..self.lines.as_ref().len() {
             if let Some(place) = self.lines.as_mut()[at].take(data, word, at != home) {
-                self.last = Last { data, line: at, place };
-                return at * STRIDE + place;
+                let place = at * STRIDE + place;
+                self.last = Last { data, place };
+                return place;
             }
             at = self.after(at);
         }
@@ -279,9 +284,22 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Index for Sparse<S> {
     fn remove_at(&mut self, place: usize, data: u64) {
         self.moving();
         let line = self.lines.as_mut().get_mut(place / STRIDE);
-        if !line.is_some_and(|line| line.free_alone(place % STRIDE)) {
+        if !line.is_some_and(|line| line.free_alone(1 << (place % STRIDE))) {
             self.remove_from_row(place, data);
         }
+    }
+
+    #[inline]
+    fn pick(&mut self, data: u64, goes: impl FnOnce(u32) -> bool) -> Option<u32> {
+        let home = self.home(data);
+        let line = self.lines.as_mut().get_mut(home)?;
+        let here = line.here(data);
+        let word = line.word(here)?;
+        if !goes(word) || !line.free_alone(here) {
+            return None;
+        }
+        self.moving();
+        Some(word)
     }
 
     fn clear(&mut self) {

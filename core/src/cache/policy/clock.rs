@@ -62,18 +62,19 @@ impl Policy for Clock {
         }
     }
 
+    #[inline]
     fn leave(&mut self, slots: &mut [Slot], slot: u32) {
-        let this = &mut slots[slot as usize];
+        let this = &slots[slot as usize];
         if !this.is(LINKED) {
             return;
         }
-        this.clear(LINKED);
         let (prev, next) = (this.prev, this.next);
         slots[prev as usize].next = next;
         slots[next as usize].prev = prev;
         if self.hand == slot {
             self.hand = if next == slot { NIL } else { next };
         }
+        slots[slot as usize].clear(LINKED);
     }
 
     fn victim(&mut self, slots: &mut [Slot], watch: &mut impl Watch) -> Option<u32> {
