@@ -80,6 +80,12 @@ impl Line {
         self.marks >= PASSED
     }
 
+    /// How many passed.
+    #[cfg(test)]
+    pub(super) fn passed(&self) -> u32 {
+        self.marks / PASSED
+    }
+
     /// Whether so many have passed that nobody is discounted any more.
     #[inline]
     pub(super) fn lost_count(&self) -> bool {

@@ -307,3 +307,50 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Index for Sparse<S> {
         self.lines.as_mut().fill(Line::EMPTY);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: usize = 7;
+
+    /// What lines note of those who are away from home follows from where all stand.
+    fn check(index: &Sparse<[Line; LINES]>) {
+        let mut passed = [0; LINES];
+        for (at, line) in index.lines.iter().enumerate() {
+            let homes = (0..PLACES).filter_map(|place| line.id(place).map(|data| (place, data, index.home(data))));
+            let away = homes.filter(|&(_, _, home)| home != at).inspect(|&(_, _, home)| {
+                (0..(at + LINES - home) % LINES).for_each(|way| passed[(home + way) % LINES] += 1);
+            });
+            assert!(line.away().eq(away.map(|(place, data, _)| (place, data))), "line {at} of {index:?}");
+        }
+        assert!(index.lines.iter().map(Line::passed).eq(passed), "{passed:?} passed in {index:?}");
+    }
+
+    #[test]
+    fn lines_note_who_is_away_and_who_passed_however_ids_come_and_go() {
+        let mut index = Sparse::new([Line::EMPTY; LINES], 5);
+        let mut entered = [0_u64; LINES * PLACES];
+        let mut random = 1_u64;
+        for step in 0..4000 {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let at = (random >> 33) as usize % entered.len();
+            if entered[at] == 0 {
+                entered[at] = random;
+                index.enter(random, at as u32);
+            } else {
+                let data = core::mem::take(&mut entered[at]);
+                let picked = index.pick(data, |_| step % 2 == 0).is_some();
+                if !picked {
+                    index.remove(data);
+                }
+                assert_eq!(index.find(data), None);
+            }
+            // Now and then all leave: nothing is left of them.
+            if step % 1000 == 999 {
+                entered.iter_mut().filter(|data| **data != 0).for_each(|data| index.remove(core::mem::take(data)));
+            }
+            check(&index);
+        }
+    }
+}
