@@ -131,7 +131,7 @@ impl Line {
     /// line may have it then. Whether it did.
     #[inline]
     pub(super) fn free_alone(&mut self, place: u32) -> bool {
-        let alone = self.marks & (MOST_PASSED | place * AWAY) == 0;
+        let alone = self.marks & (MOST_PASSED | (place * AWAY)) == 0;
         if alone {
             self.marks &= !place;
         }
