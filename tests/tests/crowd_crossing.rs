@@ -257,4 +257,5 @@ fn s56_thousands_of_calls_one_after_the_other_need_no_more_places_than_one(drive
         assert_eq!(traces.all(What::Done).collect::<Vec<_>>(), [(0, 2, 0, half), (1, 2, 0, half)]);
         assert!(traces.0.values().all(|trace| trace.peak <= 2 && trace.figures[2] == 0), "{traces:?}");
     }
+    println!("{rounds} calls: one after the other, of each of two members");
 }

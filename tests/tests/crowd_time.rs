@@ -241,4 +241,8 @@ fn s40_a_failure_stops_those_who_have_not_begun(driver: Driver) {
     assert_eq!(traces.began().len() as u32, failure.tallies.ok + 1, "whoever began is counted: {failure}");
     assert!(traces.figure(1) > 0, "they were told");
     assert_eq!(crowd.sum(&all), u64::from(members * (members - 1) / 2));
+    println!(
+        "{below} members: {} were not reached by a request, or stopped before they began",
+        failure.tallies.unreached
+    );
 }

@@ -18,6 +18,8 @@ const FULL_LIMIT: u64 = 12 * 60 * 60;
 /// A test that is told how much to do.
 struct Series {
     test: &'static str,
+    /// Which tests of it, and how; all if that is empty.
+    of_it: &'static str,
     /// By which it is told.
     variable: &'static str,
     /// How much it does here, about a minute of two cores for all of them; nothing if it runs in the full form alone.
@@ -30,15 +32,15 @@ struct Series {
 }
 
 const fn series(test: &'static str, usual: u64, full: u64) -> Series {
-    Series { test, variable: "UMBRA_SCHEDULES", usual, full, unit: "schedules", times: 1 }
+    Series { test, of_it: "", variable: "UMBRA_SCHEDULES", usual, full, unit: "schedules", times: 1 }
 }
 
 const fn full(test: &'static str, variable: &'static str, full: u64, unit: &'static str) -> Series {
-    Series { test, variable, usual: 0, full, unit, times: 1 }
+    Series { test, of_it: "", variable, usual: 0, full, unit, times: 1 }
 }
 
 /// In this order.
-const TESTS: [Series; 9] = [
+const TESTS: [Series; 11] = [
     series("group_schedules", 100_000, 1_000_000),
     series("sim_random", 20_000, 200_000),
     series("gateway_schedules", 20_000, 200_000),
@@ -48,6 +50,13 @@ const TESTS: [Series; 9] = [
     full("chain_crossing", "UMBRA_CHAIN_ROUNDS", 1_000, "rounds"),
     full("crowd_crossing", "UMBRA_CHAIN_ROUNDS", 1_000, "rounds"),
     full("chain_time", "UMBRA_CHAIN_CANCELS", 100_000, "calls"),
+    // Over threads and over processes. So many threads or processes are alone on the machine.
+    Series { of_it: "s40_ --test-threads 1", times: 2, ..full("crowd_time", "UMBRA_CHAIN_BELOW", 200, "members") },
+    Series {
+        of_it: "s56_ --test-threads 1",
+        times: 2,
+        ..full("crowd_crossing", "UMBRA_CHAIN_SOAK", 1_000_000, "calls")
+    },
     full("chain_soak", "UMBRA_CHAIN_SOAK", 10_000_000, "calls"),
 ];
 
@@ -56,13 +65,13 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     let is_full = std::env::var_os(FULL).is_some();
     let mut told = Vec::new();
     let mut schedules = 0;
-    for Series { test, variable, usual, full, unit, times } in TESTS {
+    for Series { test, of_it, variable, usual, full, unit, times } in TESTS {
         let count = if is_full { full } else { usual };
         if count == 0 {
             continue;
         }
         let run = Run::cargo().words("test --workspace --profile").args([PROFILE, "--test", test]);
-        let run = run.words("-- --nocapture").env(variable, count.to_string());
+        let run = run.words("-- --nocapture").words(of_it).env(variable, count.to_string());
         let run = run.env_remove("UMBRA_SEED").env_remove("UMBRA_CHAIN_SEED");
         let run = if is_full { run.limit(FULL_LIMIT) } else { run };
         let (status, printed) = run.finish(bench.log)?;
