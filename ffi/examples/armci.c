@@ -130,7 +130,13 @@ struct handles {
 static umbra_member take_part(umbra_station station, uint32_t node, struct handles *handles)
 {
     umbra_member member;
-    CHECK(umbra_gpc_join(station, node, NULL, &member) == 0);
+    struct umbra_gpc_options options;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.calls = 16;
+    /* The data, the reply, those of two children, and lists. */
+    options.call_bytes = 4 * ARMCI_GPC_DLEN + 4096;
+    CHECK(umbra_gpc_join(station, node, &options, &member) == 0);
     CHECK(umbra_armci_use(member, node) == 0);
     handles->say = ARMCI_Gpc_register(say);
     handles->join = ARMCI_Gpc_register(join);
@@ -206,6 +212,19 @@ static void calls(const struct handles *handles)
     CHECK(LENGTHS(3, 1, 1, 31) == 0 && ARMCI_Gpc_wait(&handle) == 0 && length == 3);
 }
 
+/* Data of any length below the limit goes down, and up, where members have room for it. */
+static void longest(const struct handles *handles)
+{
+    static char sent[ARMCI_GPC_DLEN - 1], answer[ARMCI_GPC_DLEN - 1];
+    const int most = ARMCI_GPC_DLEN - 1;
+    char length = 0;
+    memset(sent, 'l', sizeof sent);
+    CHECK(ARMCI_Gpc_exec(handles->say, 1, "hdr", 3, sent, most - 1, &length, 1, answer, most, NULL) == 0);
+    CHECK(length == 3 && memcmp(answer, sent, sizeof answer - 1) == 0 && answer[most - 1] == '1');
+    /* With no byte left for its number it answers the length of the header alone. */
+    CHECK(ARMCI_Gpc_exec(handles->say, 2, "hdrs", 4, sent, most, &length, 1, answer, most, NULL) == 0 && length == 4);
+}
+
 /* A function that the last member has registered in another order is not taken for the one that it has there. */
 static void orders(const struct handles *handles)
 {
@@ -232,6 +251,8 @@ int main(void)
     memset(&options, 0, sizeof options);
     options.size = sizeof options;
     options.members = MEMBERS;
+    options.messages = 16;
+    options.message_bytes = ARMCI_GPC_DLEN + 4096;
     CHECK(umbra_station_create(&options, &station) == 0 && umbra_station_share(station, &descriptor) == 0);
     for (node = 1; node < MEMBERS; node++) {
         children[node] = fork();
@@ -247,6 +268,7 @@ int main(void)
     }
     member = take_part(station, 0, &handles);
     calls(&handles);
+    longest(&handles);
     orders(&handles);
     handlers();
     CHECK(ARMCI_Gpc_chained_exec(handles.end, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 2, list, NULL, GPC_TREE_FLAT) == 0);
