@@ -1,6 +1,7 @@
-//! An agent allocates nothing for offered data of other hosts, once it has had some (scenario 55).
+//! Offered data of other hosts is fetched without an allocation (scenario 55).
 //!
-//! Two places are in one process, and every frame is carried by hand; what the makers of calls do is not counted.
+//! That holds once an agent has had some. Two places are in one process, and every frame is carried by hand; what the
+//! makers of calls do is not counted.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::alloc::System;
