@@ -43,6 +43,8 @@ struct World {
     frames: VecDeque<(u32, u32, Op, Vec<u8>)>,
     /// Frames delivered.
     delivered: usize,
+    /// Turns in which data was on its way over several links.
+    overlaps: usize,
     cut: Vec<(u32, u32)>,
 }
 
@@ -52,6 +54,7 @@ impl World {
             places: (0..places).map(|place| Place::new(place, places)).collect(),
             frames: VecDeque::new(),
             delivered: 0,
+            overlaps: 0,
             cut: Vec::new(),
         };
         for (a, b) in world.pairs() {
@@ -107,6 +110,9 @@ impl World {
                 self.frames.push_back((at, to, op, place.body[..len].to_vec()));
             }
         }
+        let mut data = self.frames.iter().filter(|&&(_, _, op, _)| op == ops::DATA).map(|&(from, to, ..)| (from, to));
+        let first = data.next();
+        self.overlaps += usize::from(data.any(|ends| Some(ends) != first));
         for (a, b) in self.pairs() {
             for ends in [(a, b), (b, a)] {
                 let data = self.frames.iter().filter(|&&(from, to, op, _)| (from, to) == ends && op == ops::DATA);
@@ -188,6 +194,34 @@ fn s57_offered_data_is_copied_once_to_each_place_whatever_the_tree() {
         assert_eq!(reply.data, sum.wrapping_mul(6).to_le_bytes(), "tree {round}");
         let came: Vec<u64> = world.fetched().iter().zip(before).map(|(after, before)| after - before).collect();
         assert_eq!(came, [0, OFFERED as u64, OFFERED as u64], "tree {round}");
+        world.maker().take_back(offer);
+    }
+}
+
+#[test]
+fn s58_segments_are_on_two_links_at_once_and_one_offer_is_not() {
+    let mut world = World::new(3);
+    let ((data, sum), members) = (words(), [Node(3), Node(6)]);
+    for (segments, overlaps) in [(1, false), (3, true)] {
+        let before = world.fetched();
+        world.overlaps = 0;
+        let offer = world.maker().offer(&data).unwrap();
+        let len = OFFERED as u64 / segments;
+        // From the first place to the second, and from there to the third.
+        let call = |segment| Call {
+            plan: Plan::Shape(tree::Shape::CHAIN),
+            ..words_of(offer.part(segment * len, len).unwrap(), &members, &[])
+        };
+        let handles: Vec<Handle> = (0..segments).map(|segment| world.start(&call(segment))).collect();
+        let mut sums = 0_u64;
+        for handle in handles {
+            let reply = world.end(handle).unwrap_or_else(|failure| panic!("{failure}"));
+            sums = sums.wrapping_add(u64::from_le_bytes(reply.data.try_into().unwrap()));
+        }
+        assert_eq!(sums, sum.wrapping_mul(3));
+        let came: Vec<u64> = world.fetched().iter().zip(before).map(|(after, before)| after - before).collect();
+        assert_eq!(came, [0, OFFERED as u64, OFFERED as u64]);
+        assert_eq!(world.overlaps > 0, overlaps, "{segments} segments: {} turns", world.overlaps);
         world.maker().take_back(offer);
     }
 }
