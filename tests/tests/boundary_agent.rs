@@ -44,9 +44,12 @@ fn random_exchanges_while_agents_come_and_go(exchanges: Exchanges) {
         for rank in 0..exchanges.ranks {
             let (segment, ended) = (segment.clone(), &ended);
             scope.spawn(move || {
-                let counts = exchanges.run(Attended::attach(segment, extent, rank).unwrap()).unwrap();
-                assert!(counts.overflows > 0, "{counts:?}");
+                let run = || exchanges.run(Attended::attach(segment, extent, rank).unwrap()).unwrap();
+                let counts = panic::catch_unwind(AssertUnwindSafe(run));
+                // The agents end also if a rank has failed.
                 ended.fetch_add(1, Ordering::Relaxed);
+                let counts = counts.unwrap_or_else(|panic| panic::resume_unwind(panic));
+                assert!(counts.overflows > 0, "{counts:?}");
             });
         }
         let is_over = || ended.load(Ordering::Relaxed) == exchanges.ranks;
