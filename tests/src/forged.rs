@@ -1,6 +1,6 @@
-//! Messages of a boundary exchange with a head that is not that of the exchange, over any transport.
+//! Messages of a boundary exchange whose head is not that of the exchange.
 //!
-//! One rank sends them in the place of its own; the others refuse and count them. The programs over MPI run the same, from
+//! Over any transport, one rank sends them in the place of its own; the others refuse and count them. The programs over MPI run the same, from
 //! this file.
 
 use std::fmt::Display;

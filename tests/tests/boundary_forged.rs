@@ -1,6 +1,6 @@
-//! Heads that are damaged, or of an old epoch, over memory that ranks share (s31, s45).
+//! Heads that are damaged, or of an old epoch (s31, s45).
 //!
-//! Other transports run the same in their own tests.
+//! Over memory that ranks share; other transports run the same in their own tests.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What ranks are told when one of them is killed or stopped, or the way to it breaks.
+//! What ranks are told when one is killed or stopped, or the way to it breaks.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::sync::Arc;

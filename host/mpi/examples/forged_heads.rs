@@ -1,6 +1,6 @@
-//! Messages with a damaged head, or one of an old epoch, over each transport, by `mpirun`.
+//! Messages with a damaged head, or one of an old epoch, by `mpirun`.
 //!
-//! They are refused and counted. Where each strip has a message there are no heads, so `MpiStrips` is not here.
+//! Over each transport they are refused and counted. Where each strip has a message there are no heads, so `MpiStrips` is not here.
 //!
 //! ```text
 //! mpirun -n 2 forged_heads
