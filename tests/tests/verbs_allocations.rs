@@ -1,6 +1,7 @@
 //! Boundary exchanges over queue pairs allocate nothing (scenario 44).
 //!
-//! That is so while their slots keep their sizes, on a real device. Allocations of all threads are counted, so there is no harness, whose own thread may allocate at any time.
+//! That is so while their slots keep their sizes, on a real device. Allocations of all threads are counted, so there is
+//! no harness, whose own thread may allocate at any time.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::alloc::System;
