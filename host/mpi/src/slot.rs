@@ -55,11 +55,7 @@ impl Two {
 /// Both directions with one peer.
 #[derive(Debug)]
 struct Ends {
-    /// The first that nothing leaves from is packed into next, whatever slot that is for: with a peer that keeps up this is
-    /// the same one each time, which lies in the nearest caches.
     out: Vec<Two>,
-    /// Of these the one that is packed into.
-    next: usize,
     into: Vec<Two>,
     /// Bytes in front of the first payload of a message to it.
     head: usize,
@@ -156,25 +152,18 @@ impl Transport for MpiSlot {
             let ranks = self.peers.len() as u32;
             let place = self.peers.get_mut(peer.rank() as usize);
             *place.ok_or(TransportError::NoRank { rank: peer.rank(), ranks })? =
-                Some(Ends { out, next: 0, into, head, head_of });
+                Some(Ends { out, into, head, head_of });
         }
         Ok(())
     }
 
-    fn may_write(&mut self, to: u32, _slot: u32) -> Result<bool, TransportError> {
-        let ends = self.ends_mut(to)?;
-        for (nth, two) in ends.out.iter_mut().enumerate() {
-            if two.slot.test()?.is_some() && two.overflow.test()?.is_some() {
-                ends.next = nth;
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    fn may_write(&mut self, to: u32, slot: u32) -> Result<bool, TransportError> {
+        let two = &mut self.ends_mut(to)?.out[(slot % SLOTS) as usize];
+        Ok(two.slot.test()?.is_some() && two.overflow.test()?.is_some())
     }
 
-    fn write(&mut self, to: u32, _slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
-        let ends = self.ends_mut(to)?;
-        let two = &mut ends.out[ends.next];
+    fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
+        let two = &mut self.ends_mut(to)?.out[(slot % SLOTS) as usize];
         let (buffer, at) = match place {
             Place::Slot(at) => (&mut two.slot, at as usize),
             Place::Overflow(at) => (&mut two.overflow, at as usize),
@@ -186,7 +175,7 @@ impl Transport for MpiSlot {
         let (world, (tag, overflow)) = (*self.world(), tags(message.slot));
         let ends = self.ends_mut(message.rank)?;
         let bytes = if message.in_slot > 0 { ends.head + message.in_slot as usize } else { head.len() };
-        let two = &mut ends.out[ends.next];
+        let two = &mut ends.out[(message.slot % SLOTS) as usize];
         let words = two.slot.words_mut().unwrap_or(&mut []);
         for (word, bytes) in words.iter_mut().zip(head.as_chunks::<8>().0) {
             *word = u64::from_ne_bytes(*bytes);

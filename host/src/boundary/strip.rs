@@ -163,21 +163,15 @@ pub(super) fn target<'v>(
     }
 }
 
-/// Sets bytes that are all zero by the fastest means that the library has. Inlined beside a loop that sets any value, the two
-/// become one, which is slower.
-#[inline(never)]
-fn clear(values: &mut [f64]) {
-    values.fill(0.0);
-}
-
 impl<T: Transport> Boundary<T> {
     /// Fills ghosts with the default: what a null stands for.
     fn fill(&self, values: &mut [f64], entry: &Entry) {
         let kind = &self.fields[usize::from(entry.key.field)];
         let (rows, cells, default) = (self.strips.receive(entry.key.element), self.strips.cells, kind.default_value());
         let Ok(()) = rows.each::<Infallible>(kind.components as usize, cells, |row| {
+            // Bytes that are all zero are set by the fastest means that the library has.
             if default.to_bits() == 0 {
-                clear(&mut values[row])
+                values[row].fill(0.0)
             } else {
                 values[row].fill(default)
             }
