@@ -62,7 +62,9 @@ where
                 self.evict(oldest);
             }
         }
-        let free = self.space.memory().find(granules).or_else(|| self.clear(granules));
+        // With room for a place, it was seen before that no range is free.
+        let hole = if full { self.space.memory().find(granules) } else { None };
+        let free = hole.or_else(|| self.clear(granules));
         self.end();
         free
     }
