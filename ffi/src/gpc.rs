@@ -5,13 +5,13 @@ use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;
 use std::time::Duration;
 
-use umbra::call::{Failure as CallFailure, Reply};
-use umbra_core::chain::{BUDGET_MAX, Call, Caps, Data, Handle, Mode, Node, Plan, StartError, Tag, Tallies};
+use umbra_core::chain::{BUDGET_MAX, Call, Caps, Data, Handle, Mode, Node, Plan, StartError, Tag};
 use umbra_core::time::Lapse;
 use umbra_core::tree::Shape;
 use umbra_core::tree::explicit::ROOT;
 
-use crate::call::{enter, numbers, sized, store, store_bytes, store_sized, takes, takes_bytes, text};
+use crate::call::{enter, numbers, sized, store, takes, text};
+use crate::gpc_answer::{Answer, takes_answer, tell};
 use crate::member::{Part, Seat};
 use crate::object::{node_of, with_member, with_member_within};
 use crate::pool::{bytes, patience};
@@ -47,37 +47,6 @@ pub struct Wanted {
     offer: u64,
     offer_offset: u64,
     offer_length: u64,
-}
-
-/// `struct umbra_gpc_failure`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Record {
-    member: u32,
-    stage: u32,
-    code: u32,
-    depth: u32,
-    detail: u32,
-    members: u32,
-}
-
-/// `struct umbra_gpc_answer`.
-#[repr(C)]
-pub struct Answer {
-    size: usize,
-    ok: u32,
-    failed: u32,
-    unreached: u32,
-    unknown: u32,
-    header: *mut c_void,
-    header_capacity: usize,
-    header_length: usize,
-    data: *mut c_void,
-    data_capacity: usize,
-    data_length: usize,
-    failures: *mut Record,
-    failure_capacity: usize,
-    failure_count: usize,
 }
 
 /// The tree that C knows by these numbers.
@@ -285,77 +254,6 @@ unsafe fn wait(seat: &mut Seat, call: u64, patience: Duration, answer: *mut Answ
         // SAFETY: the caller's promise.
         unsafe { tell(result.as_ref(), answer) }
     })
-}
-
-/// Whether an answer can be stored there, as far as addresses tell; nobody asks for one that is null.
-///
-/// # Safety
-/// As for [`umbra_gpc_wait`].
-pub(crate) unsafe fn takes_answer(answer: *const Answer) -> Result<(), Failure> {
-    if answer.is_null() {
-        return Ok(());
-    }
-    // SAFETY: the caller's promise; zeros are a valid structure.
-    let Answer { header, header_capacity, data, data_capacity, failures, .. } =
-        unsafe { sized(answer, size_of::<Answer>()) }?;
-    takes_bytes(header_capacity, header, header_capacity)?;
-    takes_bytes(data_capacity, data, data_capacity)?;
-    if failures.is_null() { Ok(()) } else { takes(failures) }
-}
-
-/// Stores an answer; if something does not fit, only how long everything is.
-///
-/// # Safety
-/// As for [`umbra_gpc_wait`], and `answer` is not null.
-pub(crate) unsafe fn tell(result: Result<&Reply, &CallFailure>, answer: *mut Answer) -> Result<(), Failure> {
-    let least = size_of::<Answer>();
-    // SAFETY: the caller's promise; zeros are a valid structure.
-    let mut told = unsafe { sized(answer.cast_const(), least) }?;
-    let (header, data, failures): (&[u8], &[u8], Vec<Record>) = match result {
-        Ok(reply) => (&reply.header, &reply.data, Vec::new()),
-        Err(failure) => (&[], &[], failure.records.iter().map(record).collect()),
-    };
-    let tallies = match result {
-        Ok(reply) => Tallies { ok: reply.members, ..Default::default() },
-        Err(failure) => failure.tallies,
-    };
-    (told.ok, told.failed, told.unreached, told.unknown) =
-        (tallies.ok, tallies.failed, tallies.unreached, tallies.unknown);
-    (told.header_length, told.data_length) = (header.len(), data.len());
-    // Who failed first is told even to who has room for one only.
-    let kept = failures.len().min(if told.failures.is_null() { 0 } else { told.failure_capacity });
-    told.failure_count = failures.len();
-    let fits = takes_bytes(header.len(), told.header, told.header_capacity)
-        .and_then(|()| takes_bytes(data.len(), told.data, told.data_capacity));
-    if kept > 0 {
-        takes(told.failures)?;
-    }
-    if !matches!(&fits, Err(failure) if failure.code != Code::TooSmall) {
-        // SAFETY: the caller's promise.
-        unsafe { store_sized(answer, &told, least) }?;
-    }
-    fits?;
-    // SAFETY: the caller's promise about the buffer, of which the header needs no more than is told.
-    unsafe { store_bytes(header, told.header, told.header_capacity) }?;
-    // SAFETY: as above, about the data.
-    unsafe { store_bytes(data, told.data, told.data_capacity) }?;
-    if kept > 0 {
-        // SAFETY: aligned, and there is room for `failure_capacity >= kept` records by the caller's promise; ours do not
-        // overlap them.
-        unsafe { std::ptr::copy_nonoverlapping(failures.as_ptr(), told.failures, kept) };
-    }
-    Ok(())
-}
-
-fn record(record: &umbra_core::chain::Record) -> Record {
-    Record {
-        member: record.origin.0,
-        stage: u32::from(record.stage as u8),
-        code: u32::from(record.code as u8),
-        depth: u32::from(record.depth),
-        detail: record.aux,
-        members: record.count,
-    }
 }
 
 /// Gives a call up.

@@ -7,7 +7,8 @@ use umbra::call::{Reply, Segment as Cut, StreamError, WaitError, Window as Cuts}
 use umbra_core::chain::{Call, Data};
 
 use crate::call::{enter, sized};
-use crate::gpc::{Answer, Wanted, budget, describe, takes_answer, tell};
+use crate::gpc::{Wanted, budget, describe};
+use crate::gpc_answer::{Answer, takes_answer, tell};
 use crate::member::Part;
 use crate::object::{node_of, with_member_within};
 use crate::status::{Code, Failure};

@@ -7,7 +7,8 @@ use umbra_core::chain::Call;
 use umbra_core::error::Status;
 
 use crate::call::{enter, store, takes};
-use crate::gpc::{Answer, Wanted, describe, tell};
+use crate::gpc::{Wanted, describe};
+use crate::gpc_answer::{Answer, tell};
 use crate::gpc_member::{Seen, inside};
 use crate::member::Part;
 use crate::status::{Code, Failure};

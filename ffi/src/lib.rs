@@ -97,6 +97,8 @@ pub mod gateways;
 #[allow(unsafe_code)]
 pub mod gpc;
 #[allow(unsafe_code)]
+pub mod gpc_answer;
+#[allow(unsafe_code)]
 pub mod gpc_calibrate;
 #[allow(unsafe_code)]
 pub mod gpc_look;
