@@ -248,6 +248,16 @@ impl<'a> Writer<'a> {
         self.bytes(&value.to_le_bytes())
     }
 
+    /// Appends what `write` puts at the beginning of the room that is left, if it says how many bytes that is.
+    #[inline]
+    pub fn part(&mut self, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<usize> {
+        let rest = self.buffer.get_mut(self.len..)?;
+        let room = rest.len();
+        let written = write(rest).filter(|&written| written <= room)?;
+        self.len += written;
+        Some(written)
+    }
+
     /// Appends an integer in groups of seven bits, see [`Reader::var`].
     ///
     /// # Errors

@@ -90,6 +90,18 @@ fn s65_a_call_crosses_once_down_and_once_up_for_each_other_host() {
     assert_eq!(crossed, [30, 10, 10, 10], "a tree that nobody stated: the first agent sends to all others");
 }
 
+/// The list of such a call is longer than a message between agents, if every member is named.
+#[test]
+fn a_call_reaches_more_members_than_a_message_has_names() {
+    let hosts = Hosts::start("hosts-many", 3, 400);
+    let mut maker = Maker::on(&hosts, 0);
+    let members = maker.everywhere.clone();
+    assert_eq!(members.len(), 1200);
+    assert!(8 * members.len() > maker.member.message_bytes() as usize, "a name and a size for each");
+    let sum = maker.reply(&built_in::count(&members, &1_i64.to_le_bytes()));
+    assert_eq!(sum, 1200_i64.to_le_bytes());
+}
+
 #[test]
 fn values_of_all_hosts_are_gathered_and_combined() {
     let hosts = Hosts::start("hosts-values", 3, 4);

@@ -116,7 +116,7 @@ impl<S: Storage> Machine<S> {
                     height: context.height.saturating_sub(1),
                     caps: context.caps,
                     budget_us: Self::budget_below(context.deadline, context.height, now),
-                    list,
+                    list: list.into(),
                     header: came.header(&context.layout),
                     data,
                     data_len: context.data_len,

@@ -33,9 +33,14 @@ impl<S: Storage> Machine<S> {
     pub fn house(&mut self, node: Node) -> Result<(), Stale> {
         let life = self.config.life;
         self.peers.as_mut().get_mut(node.index()).ok_or(Stale)?.settle(life);
-        self.is_household |= node != self.config.node;
+        self.homes = (self.homes.0.min(node), self.homes.1.max(node));
         self.listed = None;
         Ok(())
+    }
+
+    /// Whether others live here beside the machine's own member.
+    pub(super) fn is_household(&self) -> bool {
+        self.homes.0 != self.homes.1
     }
 
     /// Whether a member lives here.
@@ -143,7 +148,7 @@ impl<S: Storage> Machine<S> {
     /// of those at home.
     pub(super) fn shares(&mut self, call: CallId, node: Node) -> (bool, bool) {
         let (mut shared, mut runs) = (false, false);
-        if !self.is_household || self.contexts.is_empty() {
+        if !self.is_household() || self.contexts.is_empty() {
             return (shared, runs);
         }
         self.each(|machine, id| {

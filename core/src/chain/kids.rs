@@ -2,7 +2,7 @@
 
 use super::context::NO_KID;
 use super::layout::Layout;
-use super::message::List;
+use super::list::List;
 use crate::time::Time;
 use crate::tree::{Piece, Shape};
 
@@ -191,17 +191,24 @@ impl<'a> Kids<'a> {
 
 /// The pieces of the children of whoever stands first in a list; they end early where stated sizes contradict it.
 pub(super) fn pieces<'a>(shape: Shape, list: List<'a>) -> impl Iterator<Item = Piece> + use<'a> {
-    let len = list.len();
+    let sizes = list.is_stated().then_some(move |at| list.size(at));
+    pieces_by(shape, list.len(), sizes)
+}
+
+/// The same of a list of so many, whose stated sizes, if it has some, are asked for in their order.
+pub(super) fn pieces_by<F: FnMut(u32) -> Option<u32>>(
+    shape: Shape,
+    len: u32,
+    mut sizes: Option<F>,
+) -> impl Iterator<Item = Piece> {
     let mut split = shape.split(len);
     let mut at = 1;
     core::iter::from_fn(move || {
-        if !list.is_stated() {
-            return split.next();
-        }
+        let Some(size_of) = &mut sizes else { return split.next() };
         if at >= len {
             return None;
         }
-        let size = list.size(at).filter(|&size| size > 0 && size <= len - at)?;
+        let size = size_of(at).filter(|&size| size > 0 && size <= len - at)?;
         let piece = Piece { start: at, len: size };
         at += size;
         Some(piece)

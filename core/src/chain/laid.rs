@@ -3,6 +3,7 @@
 //! Both are laid out in scratch memory, and then written to the call's own. What lies there afterwards is that of the last
 //! call: whoever calls the same members again is not asked for each of them, nor is the tree worked out again.
 
+use super::column::most;
 use super::machine::Machine;
 use super::name::Node;
 use super::start::{Plan, StartError};
@@ -171,40 +172,62 @@ impl<S: Storage> Machine<S> {
 impl Laid {
     /// Writes the list in preorder, and the sizes of a stated tree, from the scratch memory to the call's own.
     pub(super) fn write_list(&self, scratch: &mut [u32], listed: &mut Option<Listed>, place: &mut [u8], len: u32) {
-        let count = len as usize;
-        let (ids, sizes) = place.split_at_mut(count * 4);
-        let ids = ids.as_chunks_mut::<4>().0;
+        let (ids, sizes) = place.split_at_mut(len as usize * 4);
+        self.order(scratch, listed, len);
         if self.stated {
-            let part = |at: usize| &scratch[at * count..(at + 1) * count];
-            let list = part(LIST);
-            for (place, &position) in ids.iter_mut().zip(part(ORDER)) {
-                *place = list[position as usize].to_le_bytes();
-            }
-            for (place, size) in sizes.as_chunks_mut::<4>().0.iter_mut().zip(part(SIZES)) {
-                *place = size.to_le_bytes();
-            }
+            write(ids, stated_ids(scratch, len));
+            write(sizes, part(scratch, SIZES, len).iter().copied());
+        } else {
+            write(ids, part(scratch, IDS, len).iter().copied());
+        }
+    }
+
+    /// The most bytes that any piece of the list has in a request.
+    pub(super) fn packed(&self, scratch: &mut [u32], listed: &mut Option<Listed>, len: u32) -> usize {
+        self.order(scratch, listed, len);
+        if self.stated {
+            let sizes = part(scratch, SIZES, len).iter().copied();
+            most::<1>(stated_ids(scratch, len)) + most::<0>(sizes)
+        } else {
+            most::<1>(part(scratch, IDS, len).iter().copied())
+        }
+    }
+
+    /// Has the list of a shape in preorder in the scratch memory.
+    fn order(&self, scratch: &mut [u32], listed: &mut Option<Listed>, len: u32) {
+        let (count, wanted) = (len as usize, Some((self.shape, self.led)));
+        if self.stated || listed.is_some_and(|listed| listed.order == wanted) {
             return;
         }
         let (list, rest) = scratch.split_at_mut(IDS * count);
-        let (list, order) = (&list[..count], &mut rest[..count]);
-        let wanted = Some((self.shape, self.led));
-        if listed.is_none_or(|listed| listed.order != wanted) {
-            // Whoever makes a led call stands above its shape.
-            let above = usize::from(self.led);
-            let ((makers, below), (maker, list)) = (order.split_at_mut(above), list.split_at(above));
-            makers.copy_from_slice(maker);
-            let mut places = below.iter_mut();
-            self.shape.preorder(list.len() as u32).for_each(|position| {
-                if let (Some(place), Some(id)) = (places.next(), list.get(position as usize)) {
-                    *place = *id;
-                }
-            });
-            if let Some(listed) = listed {
-                listed.order = wanted;
+        // Whoever makes a led call stands above its shape.
+        let above = usize::from(self.led);
+        let ((makers, below), (maker, list)) = (rest[..count].split_at_mut(above), list[..count].split_at(above));
+        makers.copy_from_slice(maker);
+        let mut places = below.iter_mut();
+        self.shape.preorder(list.len() as u32).for_each(|position| {
+            if let (Some(place), Some(id)) = (places.next(), list.get(position as usize)) {
+                *place = *id;
             }
-        }
-        for (place, id) in ids.iter_mut().zip(order) {
-            *place = id.to_le_bytes();
+        });
+        if let Some(listed) = listed {
+            listed.order = wanted;
         }
     }
+}
+
+fn write(place: &mut [u8], words: impl Iterator<Item = u32>) {
+    place.as_chunks_mut::<4>().0.iter_mut().zip(words).for_each(|(place, word)| *place = word.to_le_bytes());
+}
+
+/// This part of the scratch memory.
+fn part(scratch: &[u32], at: usize, len: u32) -> &[u32] {
+    let count = len as usize;
+    &scratch[at * count..(at + 1) * count]
+}
+
+/// The members of a stated tree in preorder.
+fn stated_ids(scratch: &[u32], len: u32) -> impl Iterator<Item = u32> {
+    let list = part(scratch, LIST, len);
+    part(scratch, ORDER, len).iter().map(|&position| list[position as usize])
 }

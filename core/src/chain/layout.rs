@@ -5,7 +5,8 @@
 use core::ops::Range;
 
 use super::context::{NO_KID, RECORDS};
-use super::message::{Caps, List};
+use super::list::List;
+use super::message::Caps;
 use super::report::Record;
 use crate::tree::{Piece, Shape};
 

@@ -82,8 +82,8 @@ pub struct Machine<S: Storage> {
     /// Words that each context has of them.
     pub(super) slab: usize,
     pub(super) peers: S::Peers,
-    /// Others live here beside the machine's own member.
-    pub(super) is_household: bool,
+    /// Nobody before the first of them lives here, nor after the last.
+    pub(super) homes: (Node, Node),
     pub(super) functions: S::Functions,
     pub(super) tombs: S::Tombs,
     pub(super) ring: Ring,
@@ -137,7 +137,7 @@ impl<S: Storage> Machine<S> {
             words,
             slab,
             peers,
-            is_household: false,
+            homes: (config.node, config.node),
             functions,
             tombs,
             ring: Ring::default(),

@@ -8,21 +8,26 @@
 //! 18 ordinal (2)
 //! 20 index (2)  22 generation (2)  24 a (4)  28 b (4)
 //! request   32 func (4)  36 callback (4)  40 slots (2 + 2)  44 shape (2)  46 height  47 list  48 hlen (2)
-//!           50 reply header cap (2)  52 reply data cap (4)  56 dlen (8)  64 budget µs (4)  68 0 (4)
+//!           50 reply header cap (2)  52 reply data cap (4)  56 dlen (8)  64 budget µs (4)
+//!           68 runs of ids (2)  70 runs of sizes (2)
 //!           72 a ids, then as many sizes if `list` is 1, header, b bytes of data
 //! response  32 members done (4)  36 0 (4)  40 0 (8)  48 a bytes of header, b bytes of data
 //! failure   32 ok, failed, unreached, unknown (4 each)  48 a records of 16 bytes
 //! cancel    no more; a is how many members the subtree has; so is that of an ask
 //! ```
 //!
+//! Ids and sizes have 4 bytes each where the number of their runs is 0, else 8 bytes a run: how it begins (4) and its length
+//! (4). The ids of a run follow one another, its sizes are alike.
+//!
 //! A status-only answer is the bare 48 bytes of a response. Data is either in the request, or its 24 bytes are a
 //! [`Span`] that whoever wants it reads from its owner.
 
+use super::list::Packed;
 use super::name::{CallId, Edge, Life, Node, Tag};
 use super::report::{Record, Tallies};
 use crate::codec::{Reader, Short, Writer, filled};
 use crate::key::{Key, Span};
-use crate::tree::{Piece, Shape};
+use crate::tree::Shape;
 
 /// The version of these messages.
 pub const VERSION: u8 = 1;
@@ -164,7 +169,7 @@ impl Head {
     }
 }
 
-/// What a request says beyond its head; ids, sizes, header and data are bytes as they came.
+/// What a request says beyond its head; list, header and data are bytes as they came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Request<'a> {
     pub(super) func: Tag,
@@ -174,7 +179,7 @@ pub(super) struct Request<'a> {
     pub(super) height: u8,
     pub(super) caps: Caps,
     pub(super) budget_us: u32,
-    pub(super) list: List<'a>,
+    pub(super) list: Packed<'a>,
     pub(super) header: &'a [u8],
     pub(super) data: &'a [u8],
     /// Bytes of the data, here or elsewhere.
@@ -197,75 +202,31 @@ impl Caps {
     }
 }
 
-/// A preorder list of members, with the sizes of their subtrees if no shape tells them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct List<'a> {
-    pub(super) ids: &'a [[u8; 4]],
-    /// As many, or none.
-    pub(super) sizes: &'a [[u8; 4]],
-}
-
-impl<'a> List<'a> {
-    pub(super) const fn len(&self) -> u32 {
-        self.ids.len() as u32
-    }
-
-    pub(super) const fn is_stated(&self) -> bool {
-        !self.sizes.is_empty()
-    }
-
-    #[inline]
-    pub(super) fn id(&self, at: u32) -> Option<Node> {
-        self.ids.get(at as usize).map(|&id| Node(u32::from_le_bytes(id)))
-    }
-
-    pub(super) fn members(self) -> impl Iterator<Item = Node> + use<'a> {
-        self.ids.iter().map(|&id| Node(u32::from_le_bytes(id)))
-    }
-
-    #[inline]
-    pub(super) fn size(&self, at: u32) -> Option<u32> {
-        self.sizes.get(at as usize).map(|&size| u32::from_le_bytes(size))
-    }
-
-    /// The ids of a subtree; `None` if it does not lie within this list.
-    #[inline]
-    pub(super) fn ids_of(&self, piece: Piece) -> Option<&'a [[u8; 4]]> {
-        self.ids.get(piece.start as usize..piece.start as usize + piece.len as usize)
-    }
-
-    /// The list of a subtree; `None` if it does not lie within this one.
-    pub(super) fn piece(&self, piece: Piece) -> Option<List<'a>> {
-        let range = piece.start as usize..piece.start as usize + piece.len as usize;
-        let sizes = if self.is_stated() { self.sizes.get(range)? } else { &[] };
-        Some(List { ids: self.ids_of(piece)?, sizes })
-    }
-}
-
 impl<'a> Request<'a> {
     pub(super) fn emit(&self, head: &Head, to: &mut [u8]) -> Result<usize, Short> {
         let header = u16::try_from(self.header.len()).map_err(|_| Short)?;
-        let fixed = head.then::<REQUEST>(|to| {
+        let (place, rest) = to.split_first_chunk_mut::<REQUEST>().ok_or(Short)?;
+        let mut rest = Writer::new(rest);
+        // How it is written is known then.
+        let runs = self.list.emit(&mut rest)?;
+        rest.bytes(self.header)?;
+        rest.bytes(self.data)?;
+        *place = head.then::<REQUEST>(|to| {
             to.u32(self.func.0)?;
             to.u32(self.callback.0)?;
             to.u16(self.slots[0])?;
             to.u16(self.slots[1])?;
             to.bytes(&self.shape.to_bytes())?;
-            to.bytes(&[self.height, u8::from(self.list.is_stated())])?;
+            to.bytes(&[self.height, u8::from(self.list.sizes.is_some())])?;
             to.u16(header)?;
             to.u16(self.caps.header)?;
             to.u32(self.caps.data)?;
             to.u64(self.data_len)?;
             to.u32(self.budget_us)?;
-            to.u32(0)
+            to.u16(runs[0])?;
+            to.u16(runs[1])
         });
-        let mut to = Writer::new(to);
-        to.bytes(&fixed)?;
-        to.bytes(self.list.ids.as_flattened())?;
-        to.bytes(self.list.sizes.as_flattened())?;
-        to.bytes(self.header)?;
-        to.bytes(self.data)?;
-        Ok(to.len())
+        Ok(REQUEST + rest.len())
     }
 
     pub(super) fn parse(head: &Head, from: &mut Reader<'a>) -> Option<Request<'a>> {
@@ -276,24 +237,21 @@ impl<'a> Request<'a> {
         let slots = [known.u16().ok()?, known.u16().ok()?];
         let shape = Shape::from_bytes([known.u8().ok()?, known.u8().ok()?])?;
         let height = known.u8().ok()?;
-        let stated = known.u8().ok()?;
+        let is_stated = match known.u8().ok()? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
         let header = known.u16().ok()?;
         let caps = Caps { header: known.u16().ok()?, data: known.u32().ok()? };
         let data_len = known.u64().ok()?;
         let budget_us = known.u32().ok()?;
-        known.u32().ok().filter(|&zero| zero == 0)?;
-        let bytes = usize::try_from(head.a).ok()?.checked_mul(4)?;
-        let ids = from.bytes(bytes).ok()?;
-        let sizes = match stated {
-            0 => &[],
-            1 => from.bytes(bytes).ok()?,
-            _ => return None,
-        };
+        let runs = [known.u16().ok()?, known.u16().ok()?];
+        let list = Packed::parse(from, head.a, is_stated, runs)?;
         let header = from.bytes(usize::from(header)).ok()?;
         let data = from.bytes(usize::try_from(head.b).ok()?).ok()?;
         let carried = if head.mode.contains(Mode::SPAN) { SPAN as u64 } else { data_len };
         let whole = head.a > 0 && from.rest().is_empty() && u64::from(head.b) == carried && func != Tag::NONE;
-        let list = List { ids: ids.as_chunks().0, sizes: sizes.as_chunks().0 };
         whole.then_some(Request { func, callback, slots, shape, height, caps, budget_us, list, header, data, data_len })
     }
 }

@@ -38,6 +38,7 @@
 //! *Cost*: nothing is allocated; a message is copied once in and once out; finding a call is one look into a map for a
 //! request, one index for an answer. Between members that live together there are no messages, and no look-ups.
 
+mod column;
 mod context;
 mod depart;
 mod forward;
@@ -47,6 +48,7 @@ mod home;
 mod kids;
 mod laid;
 mod layout;
+mod list;
 mod machine;
 mod message;
 mod name;

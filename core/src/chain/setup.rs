@@ -2,12 +2,14 @@
 
 use zerocopy::IntoBytes;
 
+use super::column::Column;
 use super::context::Context;
 use super::functions;
-use super::kids::pieces;
+use super::kids::pieces_by;
 use super::layout::{Layout, Sizes, frames};
+use super::list::Packed;
 use super::machine::{Handle, Machine, OVER};
-use super::message::{Failure, Head, Kind, List, Mode, Request};
+use super::message::{Failure, Head, Kind, Mode, Request};
 use super::name::{CallId, Node, Tag};
 use super::notes::{What, refused};
 use super::peers::Age;
@@ -114,10 +116,14 @@ impl<S: Storage> Machine<S> {
     ) -> Result<(), (Code, u32)> {
         let malformed = (Code::Malformed, 0);
         let list = request.list;
-        let whole = !list.is_stated() || list.size(0) == Some(list.len());
+        let whole = list.sizes.is_none_or(|sizes| sizes.first() == Some(list.len));
         let is_deep = self.config.classes > 0 && head.class >= self.config.classes;
-        if list.id(0) != Some(to) || !whole || is_deep {
+        if list.ids.first() != Some(to.0) || !whole || is_deep {
             return Err(malformed);
+        }
+        // A few bytes can say that there are very many: nobody looks at more than there is room for.
+        if list.len as usize > self.slab * 2 {
+            return Err((Code::TooLarge, list.len.saturating_mul(4)));
         }
         let all_home = self.lists_home(list).map_err(|double| (Code::DuplicateId, double.0))?;
         let functions = self.functions.as_ref();
@@ -127,8 +133,9 @@ impl<S: Storage> Machine<S> {
             Tag::NONE => 0,
             tag => functions::find(functions, request.slots[1], tag).ok_or((Code::UnknownCallback, tag.0))?,
         };
-        let (kids, below) = pieces(request.shape, list).fold((0, 0), |(kids, sum), piece| (kids + 1, sum + piece.len));
-        if below != list.len() - 1 {
+        let children = pieces_by(request.shape, list.len, list.sizes.map(Column::finder));
+        let (kids, below) = children.fold((0, 0), |(kids, sum), piece| (kids + 1, sum + piece.len));
+        if below != list.len - 1 {
             return Err(malformed);
         }
         if request.header.len() > usize::from(self.config.header_max) {
@@ -136,8 +143,8 @@ impl<S: Storage> Machine<S> {
         }
         let sizes = Sizes {
             kids,
-            list: list.len(),
-            stated: list.is_stated(),
+            list: list.len,
+            stated: list.sizes.is_some(),
             header: request.header.len(),
             data: request.data.len(),
             caps: request.caps,
@@ -145,9 +152,9 @@ impl<S: Storage> Machine<S> {
             parks: request.callback != Tag::NONE,
             frames: 0,
         };
-        let frames = frames(request.shape, list.is_stated(), list.len(), request.height);
+        let frames = frames(request.shape, sizes.stated, list.len, request.height);
         let layout = self.layout(&sizes, frames).ok_or((Code::TooLarge, u32::MAX))?;
-        self.fits(&layout, &sizes).map_err(|needed| (Code::TooLarge, needed))?;
+        self.fits(&layout, &sizes, list.most()).map_err(|needed| (Code::TooLarge, needed))?;
         if !self.admits(head.class) {
             return Err((Code::NoResource, 0));
         }
@@ -186,9 +193,11 @@ impl<S: Storage> Machine<S> {
                 }
             }
             if let Some(place) = bytes.get_mut(layout.list_range()) {
-                let (ids, sizes) = place.split_at_mut(list.ids.len() * 4);
-                ids.copy_from_slice(list.ids.as_flattened());
-                sizes.copy_from_slice(list.sizes.as_flattened());
+                let (ids, sizes) = place.split_at_mut(list.len as usize * 4);
+                list.ids.write(ids);
+                if let Some(column) = list.sizes {
+                    column.write(sizes);
+                }
             }
         }
         self.write_kids(id);
@@ -198,25 +207,29 @@ impl<S: Storage> Machine<S> {
 
     /// Whether everybody in a list lives here; `Err` names a member of ours that stands in it twice: nothing is remembered of
     /// calls at home, so it would run twice.
-    fn lists_home(&mut self, list: List<'_>) -> Result<bool, Node> {
+    fn lists_home(&mut self, list: Packed<'_>) -> Result<bool, Node> {
         self.next_list();
-        let (lists, peers) = (self.lists, self.peers.as_mut());
-        let mut all_home = true;
-        for (at, id) in (0..list.len()).zip(list.members()) {
-            let Some(peer) = peers.get_mut(id.index()).filter(|peer| peer.at_home) else {
-                all_home = false;
-                continue;
-            };
-            if peer.mark(lists, at).is_some() {
-                return Err(id);
+        let (lists, homes, peers) = (self.lists, self.homes, self.peers.as_mut());
+        let (mut all_home, mut at) = (true, 0);
+        // Of thousands most are no neighbours of those here, and what is kept of them need not be fetched.
+        list.ids.words().map(Node).try_for_each(|id| {
+            let known = if homes.0 <= id && id <= homes.1 { peers.get_mut(id.index()) } else { None };
+            match known.filter(|peer| peer.at_home) {
+                Some(peer) => {
+                    if peer.mark(lists, at).is_some() {
+                        return Err(id);
+                    }
+                }
+                None => all_home = false,
             }
-        }
+            at += 1;
+            Ok(())
+        })?;
         Ok(all_home)
     }
 
-    /// Whether what a call needs fits here; else the bytes that it needs.
-    pub(super) fn fits(&self, layout: &Layout, sizes: &Sizes) -> Result<(), u32> {
-        let list = sizes.list as usize * if sizes.stated { 8 } else { 4 };
+    /// Whether what a call needs fits here, the list of a request with so many bytes; else the bytes that it needs.
+    pub(super) fn fits(&self, layout: &Layout, sizes: &Sizes, list: usize) -> Result<(), u32> {
         let down = super::message::REQUEST + list + sizes.header + sizes.data;
         let up = super::message::RESPONSE + sizes.caps.bytes();
         let longest = down.max(up);
@@ -232,7 +245,7 @@ impl<S: Storage> Machine<S> {
     /// The layout of a call, with memory for so many levels below if they may live here and there is so much; `None` if it
     /// cannot be counted.
     pub(super) fn layout(&self, sizes: &Sizes, frames: u16) -> Option<Layout> {
-        let more = if self.is_household { Layout::of(&Sizes { frames, ..*sizes }) } else { None };
+        let more = if self.is_household() { Layout::of(&Sizes { frames, ..*sizes }) } else { None };
         more.filter(|more| more.end as usize <= self.slab * 8).or_else(|| Layout::of(sizes))
     }
 

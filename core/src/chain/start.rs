@@ -340,7 +340,13 @@ impl<S: Storage> Machine<S> {
         let allowed = self.slab * 8;
         let layout =
             self.layout(&sizes, frames_of(laid.height)).ok_or(StartError::TooLarge { needed: usize::MAX, allowed })?;
-        self.fits(&layout, &sizes).map_err(|needed| StartError::TooLarge {
+        let plain = sizes.list as usize * if sizes.stated { 8 } else { 4 };
+        // Whether it has few runs is asked only where that matters.
+        let fits = self.fits(&layout, &sizes, plain).or_else(|_| {
+            let packed = laid.packed(self.scratch.as_mut(), &mut self.listed, sizes.list);
+            self.fits(&layout, &sizes, packed)
+        });
+        fits.map_err(|needed| StartError::TooLarge {
             needed: needed as usize,
             allowed: if layout.end as usize > allowed { allowed } else { self.config.message_max as usize },
         })?;

@@ -7,9 +7,9 @@
 //! looked through and set to the default; the peer knows beforehand and leaves it out, so these rows have no bar of time.
 //!
 //! Our ranks are two threads that attach the shared memory each for itself, so they map it at different addresses; those of
-//! MPI are two processes that `mpirun` starts in the same session, before and after ours, so that drift hits both. Both sides
-//! check in every exchange, inside the measured time, that the right strips came with the right values. Figures are tenth
-//! percentiles of batches of exchanges. Memory is what a rank has announced to take, and what its end of the shared memory held,
+//! MPI are two processes that `mpirun` starts in the same session. They run in turn, so that drift hits both, and a figure is the
+//! median of these runs. Both sides check in every exchange, inside the measured time, that the right strips came with the right
+//! values. The figures of a run are tenth percentiles of batches of exchanges. Memory is what a rank has announced to take, and what its end of the shared memory held,
 //! in whole pages, which is looked at between batches.
 //!
 //! In one row there are four ranks on each core, in a ring: each sends half of its strips to each of two neighbours, and whoever
@@ -46,6 +46,9 @@ const MEMORY: f64 = 0.3;
 /// Slots of a rank of two, and bytes of the pages that they take.
 const SLOTS: f64 = 2.0;
 const PAGE: f64 = 4096.0;
+/// How often ours runs, with memory of its own each time, between runs of the peer: which pages it gets decides how they share the
+/// sets of a cache, by up to a quarter of the time.
+const ROUNDS: usize = 3;
 const LOWER: Direction = Direction::LowerIsBetter;
 
 struct Bench {
@@ -55,34 +58,35 @@ struct Bench {
 }
 
 impl Bench {
-    /// Ours and modes of the peer, which runs before and after. What could not be run has a row that says so.
+    /// Ours and modes of the peer, in turn: the medians of their rounds. What could not be run has a row that says so.
     fn beside(
         &mut self,
         name: &str,
         case: Case,
         modes: &[Mode],
-        ours: impl FnOnce(&Bench) -> Result<Figures, String>,
+        ours: impl Fn(&Bench) -> Result<Figures, String>,
     ) -> Option<(Figures, Vec<Figures>)> {
         if !self.report.wants(name) {
             return None;
         }
         let run = |bench: &Bench| bench.peer.as_ref().map_err(Clone::clone)?.run(case, modes);
-        let before = run(self);
-        let ours = match ours(self) {
-            Ok(ours) => ours,
-            Err(reason) => {
-                self.report.row(Row::new(name, f64::NAN, f64::NAN, &format!("ours not run: {reason}"), "us", LOWER));
-                return None;
+        let (mut of_ours, mut of_peers) = (Vec::new(), vec![run(self)]);
+        for _ in 0..ROUNDS {
+            match ours(self) {
+                Ok(ours) => of_ours.push(ours),
+                Err(reason) => {
+                    let case = format!("ours not run: {reason}");
+                    self.report.row(Row::new(name, f64::NAN, f64::NAN, &case, "us", LOWER));
+                    return None;
+                }
             }
-        };
-        match before.and_then(|before| Ok((before, run(self)?))) {
-            Ok((before, after)) => {
-                let mean = |(before, after): (Figures, Figures)| Figures {
-                    time: (before.time + after.time) / 2.0,
-                    memory: before.memory.min(after.memory),
-                    held: before.held.min(after.held),
-                };
-                Some((ours, before.into_iter().zip(after).map(mean).collect()))
+            of_peers.push(run(self));
+        }
+        let ours = Figures::middle(&of_ours);
+        match of_peers.into_iter().collect::<Result<Vec<_>, _>>() {
+            Ok(rounds) => {
+                let of_mode = |mode| rounds.iter().map(|modes| modes[mode]).collect::<Vec<_>>();
+                Some((ours, (0..modes.len()).map(|mode| Figures::middle(&of_mode(mode))).collect()))
             }
             Err(reason) => {
                 self.report.row(Row::new(name, ours.time, f64::NAN, &format!("MPI not run: {reason}"), "us", LOWER));

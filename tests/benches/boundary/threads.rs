@@ -41,6 +41,18 @@ pub(crate) struct Figures {
     pub(crate) held: f64,
 }
 
+impl Figures {
+    /// The median of each figure of some runs, one at least.
+    pub(crate) fn middle(runs: &[Figures]) -> Figures {
+        let of = |figure: fn(&Figures) -> f64| {
+            let mut all: Vec<f64> = runs.iter().map(figure).collect();
+            all.sort_by(f64::total_cmp);
+            f64::midpoint(all[(all.len() - 1) / 2], all[all.len() / 2])
+        };
+        Figures { time: of(|run| run.time), memory: of(|run| run.memory), held: of(|run| run.held) }
+    }
+}
+
 /// Where ranks wait for each other.
 pub(crate) struct Meeting {
     came: AtomicU64,

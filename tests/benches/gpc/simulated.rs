@@ -2,12 +2,12 @@
 //!
 //! The machines are real. A message takes [`WIRE`] and [`PER_KIB`] for each KiB of it, its sender may send the next one [`GAP`]
 //! later or when all of it is out, its receiver takes as long as that to read it, and a member's part keeps its agent for
-//! [`MEMBER`]: the LogGP model with the figures of an InfiniBand network and of the least engine that was measured. What the
-//! maker does before it sends, which is to check the list and to lay it out, is not in the time: a note says how long it took
-//! here.
+//! [`MEMBER`]: the LogGP model with the figures of an InfiniBand network and of the least engine that was measured. What is done
+//! with the list is not in the time, and a note says how long it took here: the maker checks it and lays it out before it sends,
+//! then writes a piece of it into each request, and an agent reads its piece.
 //!
-//! The least time counts messages and functions alone. That requests name their members, and so have the more bytes the more
-//! members there are, is our way to do it and no part of the bound.
+//! The least time counts messages and functions alone. That requests name their members is our way to do it and no part of the
+//! bound.
 //!
 //! The machines are given more than the product has, where all places together have at most 16,384 members and a message between
 //! agents has at most 8 KiB.
@@ -32,6 +32,8 @@ const GAP: u64 = 100;
 const MEMBER: u64 = 20;
 /// Nanoseconds for each KiB of a message, at 100 gigabits a second.
 const PER_KIB: u64 = 82;
+/// Calls of which what the list took is the least.
+const CALLS: usize = 7;
 /// Members at each agent.
 const HOUSED: u32 = 256;
 /// The tree over the agents: three levels of seven.
@@ -52,6 +54,9 @@ struct Agents {
     on_way: BinaryHeap<Arrival>,
     sent: u64,
     buffer: Vec<u8>,
+    /// What this machine needed to write all requests of the maker, and to read the longest one.
+    writing: Duration,
+    reading: Duration,
 }
 
 impl Agents {
@@ -76,6 +81,8 @@ impl Agents {
             on_way: BinaryHeap::new(),
             sent: 0,
             buffer: vec![0; 1 << 20],
+            writing: Duration::ZERO,
+            reading: Duration::ZERO,
         }
     }
 
@@ -97,7 +104,9 @@ impl Agents {
         let mut ended = self.work(0, 0);
         while let Some(Reverse((at, _, agent, from, to, bytes))) = self.on_way.pop() {
             let at = at.max(self.busy[agent]) + length(bytes.len() as u64);
+            let start = Instant::now();
             self.machines[agent].on_message(from, to, &bytes, Time(at + 1)).expect("room for its answers");
+            self.reading = self.reading.max(start.elapsed());
             ended = self.work(agent, at).or(ended);
         }
         (ended.expect("the call has ended"), begun)
@@ -107,9 +116,14 @@ impl Agents {
     fn work(&mut self, agent: usize, mut at: u64) -> Option<u64> {
         let (machine, all) = (&mut self.machines[agent], self.busy.len() as u64 * u64::from(HOUSED));
         let mut ended = None;
-        while let Some(action) = machine.poll(Time(at + 1), &mut self.buffer) {
+        loop {
+            let start = Instant::now();
+            let Some(action) = machine.poll(Time(at + 1), &mut self.buffer) else { break };
             match action {
                 Action::Send { from, to, len_bytes } => {
+                    if agent == 0 {
+                        self.writing += start.elapsed();
+                    }
                     let (home, bytes) = ((to.0 / HOUSED) as usize, self.buffer[..len_bytes].to_vec());
                     self.sent += 1;
                     let out = length(bytes.len() as u64);
@@ -153,9 +167,25 @@ pub(crate) fn rows(report: &mut Report) {
     for agents in [4, 16, 64, 256] {
         let case = format!("simulated {} ids at {agents} agents", agents * HOUSED);
         if report.wants(&case) {
-            let (ours, begun) = Agents::new(agents).call();
+            let mut simulated = Agents::new(agents);
+            // The first call finds no memory in any cache, nor in pages.
+            simulated.call();
+            let mut least = [Duration::MAX; 3];
+            let mut ours = 0;
+            for _ in 0..CALLS {
+                (simulated.writing, simulated.reading) = (Duration::ZERO, Duration::ZERO);
+                simulated.busy.fill(0);
+                let begun;
+                (ours, begun) = simulated.call();
+                for (least, took) in least.iter_mut().zip([begun, simulated.writing, simulated.reading]) {
+                    *least = took.min(*least);
+                }
+            }
+            let [begun, writing, reading] = least;
             let (ours, bound) = (ours as f64 / 1000.0, bound(agents) as f64 / 1000.0);
-            report.note(format_args!("{case}: the list was checked and laid out in {begun:.0?} of this machine"));
+            report.note(format_args!(
+                "{case}: of this machine, the list took {begun:.0?} to be laid out, {writing:.1?} to be sent and {reading:.1?} to be read"
+            ));
             report.row(Row::new(&case, ours, bound, "gate G3: LogGP", "us", LOWER)).bar(OF_BOUND);
         }
     }
