@@ -198,6 +198,8 @@ fn messages_of_any_length_come_and_files_go_both_ways() {
         let mut receiver = remote.receive(&ReceiveOptions::default(), LONG).unwrap();
         let message = receiver.receive(LONG).unwrap();
         assert!(message.bytes == bytes && message.arg == 5);
+        // A message of no bytes is no end of a file.
+        receiver.put_back(stream::Message::default());
         let mut rest = Vec::new();
         receiver.read_to_end(&mut rest).unwrap();
         assert!(rest == bytes);

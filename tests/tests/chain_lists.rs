@@ -29,7 +29,7 @@ fn homes(all: u32, housed: u32, message_max: u32, capacities: Capacities) -> Wor
 
 /// A call over all members, whose leaders are the children of the first, and everybody else one of his leader.
 fn led() -> Planned {
-    let parent = |member: u32| if member % HOUSED == 0 { 0 } else { member / HOUSED * HOUSED };
+    let parent = |member: u32| if member.is_multiple_of(HOUSED) { 0 } else { member / HOUSED * HOUSED };
     let parents = (0..ALL).map(|member| if member == 0 { ROOT } else { parent(member) }).collect();
     Planned { parents: Some(parents), ..sum_over(0..ALL) }
 }
@@ -124,7 +124,7 @@ fn random_call(all: u32, random: &mut Random) -> Planned {
         // Leaders below the first, and everybody else below one of them.
         _ => {
             let led = 20 + random.below(250) as u32;
-            (1..all).map(|at| if at % led == 0 { 0 } else { at / led * led }).collect()
+            (1..all).map(|at| if at.is_multiple_of(led) { 0 } else { at / led * led }).collect()
         }
     };
     planned.parents = Some([ROOT].into_iter().chain(parents).collect());

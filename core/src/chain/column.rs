@@ -1,4 +1,4 @@
-//! How a request carries a list: every word, or runs of them where these are shorter.
+//! How a request carries a list: every word, or runs of them if these are shorter.
 //!
 //! The members of a job mostly have numbers that follow one another, and nearly all subtrees have one member, so that a list
 //! of thousands is a few runs. A short list is not looked at for them, as it takes no longer to send than to look.

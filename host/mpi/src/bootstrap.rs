@@ -2,7 +2,8 @@
 //!
 //! The processes of a node find each other by `MPI_Comm_split_type`, or are a part of those; the first of them starts
 //! the node's agent. What a configuration file would say is told by messages: each node's address and ports, and the
-//! secret of the job, which is as safe as MPI's own messages are.
+//! secret of the job, which is as safe as MPI's own messages are. Files and sockets of an agent lie in a directory of the
+//! job on that machine, as those of `umbra run` do: tools find it, and the next job removes that of a process that was killed.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -11,13 +12,13 @@ use std::io::{self, BufRead as _, BufReader};
 use std::iter;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, ToSocketAddrs as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use umbra::config::{ConfigError, Platform};
-use umbra::secret::{self, Secret, SecretError};
+use umbra::job::{DirectoryError, JobDirectory};
+use umbra::secret::{Secret, SecretError};
 use umbra::session::{Seat, Session, SessionError, Settings};
 use umbra_core::peer::{Host, LocalRank, WorldRank};
 
@@ -27,8 +28,6 @@ use crate::raw::{Communicator, MpiError};
 const AGENT: &str = "UMBRA_AGENT";
 /// What an agent says when it listens.
 const READY: &str = "ready";
-/// Bytes of a directory at most in which sockets can have names: an address has 108, with a zero at the end.
-const LONGEST: usize = 107 - "/sp4294967295.sock".len();
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Why there is no job.
@@ -43,6 +42,8 @@ pub enum BootstrapError {
     Agent(PathBuf),
     /// The agent of another node did not start, or there was nothing to start it with.
     Elsewhere,
+    /// The directory for the files of this node's agent.
+    Directory(DirectoryError),
     /// The secret.
     Secret(SecretError),
     /// The configuration that was put together.
@@ -62,6 +63,7 @@ impl fmt::Display for BootstrapError {
             BootstrapError::Elsewhere => {
                 f.write_str("the agent of another node does not start: see what is said there")
             }
+            BootstrapError::Directory(error) => error.fmt(f),
             BootstrapError::Secret(error) => error.fmt(f),
             BootstrapError::Config(error) => error.fmt(f),
             BootstrapError::Session(error) => error.fmt(f),
@@ -80,32 +82,12 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> BootstrapError {
     move |error| BootstrapError::System(what, error)
 }
 
-/// A directory for the files and the socket of an agent, which nobody else may read; it ends with this value.
-#[derive(Debug)]
-struct Files(PathBuf);
-
-impl Files {
-    fn create() -> Result<Files, BootstrapError> {
-        let name = secret::random::<8>().map_err(system("draw random bytes"))?;
-        let path = std::env::temp_dir().join(format!("umbra-mpi-{:016x}", u64::from_le_bytes(name)));
-        fs::DirBuilder::new().mode(0o700).create(&path).map_err(system("make a directory"))?;
-        Ok(Files(path))
-    }
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        // Files that are gone are what is wanted.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// The node's agent and its files; both end with this value.
 #[derive(Debug)]
 struct Agent {
     child: Child,
     /// Dropped after the agent has ended.
-    files: Files,
+    files: JobDirectory,
 }
 
 impl Drop for Agent {
@@ -134,7 +116,8 @@ const PATH: usize = 128;
 /// The directory that the first process of a node has, for all of them; none if its name is too long for the path of a socket.
 /// Memory cannot be shared then, unless over RDMA.
 fn sockets(node: &Communicator, agent: Option<&Agent>) -> Result<Option<PathBuf>, MpiError> {
-    let path = agent.map(|agent| agent.files.0.as_os_str().as_bytes()).filter(|path| path.len() <= LONGEST);
+    let path =
+        agent.map(|agent| agent.files.path().as_os_str().as_bytes()).filter(|path| path.len() <= JobDirectory::LONGEST);
     let mut told = [0; PATH];
     for (to, from) in
         told.iter_mut().zip(path.into_iter().flat_map(|path| iter::once(path.len() as u8).chain(path.iter().copied())))
@@ -184,8 +167,8 @@ fn program() -> PathBuf {
 
 /// Starts this node's agent and waits until it listens.
 fn start(program: PathBuf, node: u32, config: &str, secret: &Secret) -> Result<Agent, BootstrapError> {
-    let files = Files::create()?;
-    let (job, key) = (files.0.join("job.cfg"), files.0.join("secret"));
+    let files = JobDirectory::create_up_to(usize::MAX).map_err(BootstrapError::Directory)?;
+    let (job, key) = (files.config(), files.secret());
     fs::write(&job, config).map_err(system("write the configuration"))?;
     secret.create(&key).map_err(BootstrapError::Secret)?;
     // The kernel kills the agent with this process, however that ends.
@@ -193,9 +176,9 @@ fn start(program: PathBuf, node: u32, config: &str, secret: &Secret) -> Result<A
     command.args(["--pdeathsig", "KILL"]).arg(&program);
     command.arg("--config").arg(&job).arg("--secret-file").arg(&key);
     command.args(["--service-process", &node.to_string(), "--deadline-ms", &DEADLINE.as_millis().to_string()]);
-    if files.0.as_os_str().len() <= LONGEST {
+    if files.path().as_os_str().len() <= JobDirectory::LONGEST {
         // Agents of other nodes have theirs elsewhere.
-        command.arg("--sockets").arg(&files.0).args(["--here", &format!("dpu{node}")]);
+        command.arg("--sockets").arg(files.path()).args(["--here", &format!("dpu{node}")]);
     }
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
     let mut child = child.map_err(system("start setpriv"))?;

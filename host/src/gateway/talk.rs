@@ -244,10 +244,14 @@ impl RemoteStreamReceiver {
 
 impl Read for RemoteStreamReceiver {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self.receive_into(into, self.timeout) {
-            Ok(piece) => Ok(piece.len),
-            Err(Error::Stream(stream::Error::Ended)) => Ok(0),
-            Err(error) => Err(error.into()),
+        loop {
+            match self.receive_into(into, self.timeout) {
+                // To readers of a file nothing is its end, and a message of no bytes is none.
+                Ok(Piece { len: 0, .. }) if !into.is_empty() => {}
+                Ok(piece) => return Ok(piece.len),
+                Err(Error::Stream(stream::Error::Ended)) => return Ok(0),
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 }

@@ -77,19 +77,30 @@ const TRIES: usize = 8;
 const EMPTIED: usize = 256;
 
 impl JobDirectory {
+    /// Bytes of the name of a directory at most in which sockets can have names, the longest of which is `sp8388607.sock`.
+    pub const LONGEST: usize = 90;
+
     /// Makes one under the system's temporary directory, and removes those of this user that nobody holds any more.
     ///
     /// # Errors
     /// [`DirectoryError`].
     pub fn create() -> Result<JobDirectory, DirectoryError> {
+        JobDirectory::create_up_to(Self::LONGEST)
+    }
+
+    /// As [`create`](Self::create), but the name of the directory may have so many bytes: for a job that can do without
+    /// sockets in it if it has more than [`LONGEST`](Self::LONGEST).
+    ///
+    /// # Errors
+    /// [`DirectoryError`].
+    pub fn create_up_to(longest: usize) -> Result<JobDirectory, DirectoryError> {
         for path in candidates() {
             // Another user's, or held: not ours to remove.
             let _ = reclaim(&path);
         }
         for _ in 0..TRIES {
             let path = std::env::temp_dir().join(draw_name()?);
-            // The longest socket name in it is `sp8388607.sock`.
-            if path.as_os_str().len() > 90 {
+            if path.as_os_str().len() > longest {
                 return Err(DirectoryError::TooLong(path));
             }
             let io = |error| DirectoryError::Io { path: path.clone(), error };

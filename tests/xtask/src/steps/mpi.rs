@@ -2,10 +2,10 @@
 //!
 //! It is built once for each MPI library and run by that library's launcher.
 
-use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use crate::install::{self, Libclang, Mpi};
 use crate::run::{Log, Run};
@@ -145,7 +145,7 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     if here.is_empty() {
         return Ok(Verdict::Skipped(missing.join(", ")));
     }
-    let runs = RUNS.len() + EXAMPLES.len() + BEGUN.len() + KILLED.len() + 1;
+    let runs = RUNS.len() + EXAMPLES.len() + BEGUN.len() + 2 * KILLED.len() + 2;
     let ran = format!("{runs} runs by {}", here.join(" and "));
     if missing.is_empty() {
         return Ok(Verdict::Passed(ran));
@@ -165,6 +165,7 @@ fn run_all(bench: &Bench<'_>, mpi: &Mpi, agent: &Path) -> Result<(), Failure> {
     }
     BEGUN.iter().try_for_each(|words| begun(mpi, words, &examples.join("stalled"), agent, bench.log))?;
     KILLED.iter().try_for_each(|&rank| killed(bench, mpi, rank, &examples.join("killed"), agent))?;
+    asked(bench, mpi, &examples.join("asked"), agent)?;
     let page = bench.workspace.scratch.join("blobs.html");
     go(3, "advect --blocks 4 --cells 8 --radius 2 --cycles 24 --json --plot", &[&page])?;
     let text = fs::read_to_string(&page).map_err(|e| Failure::new(format!("{}: {e}", page.display())))?;
@@ -188,7 +189,8 @@ fn begun(mpi: &Mpi, words: &str, program: &Path, agent: &Path, log: &Log) -> Res
     Err(Failure::new(format!("{status} of stalled {words}{why}:\n{}", printed.join("\n"))))
 }
 
-/// Runs three ranks, each with an agent, of which one is killed: the launcher says so, and nothing of the run stays.
+/// Runs three ranks, each with an agent, of which one is killed: the launcher says so, nothing of the run goes on, and the next job
+/// removes what it has left.
 fn killed(bench: &Bench<'_>, mpi: &Mpi, rank: u32, program: &Path, agent: &Path) -> Result<(), Failure> {
     let folder = bench.workspace.scratch.join("killed");
     fs::create_dir_all(&folder)?;
@@ -206,7 +208,28 @@ fn killed(bench: &Bench<'_>, mpi: &Mpi, rank: u32, program: &Path, agent: &Path)
         thread::sleep(Duration::from_millis(50));
     }
     Failure::unless_empty(&left(), "")?;
-    // The files of agents whose ranks could not end them.
+    // Agents whose ranks could not end them leave files, which the next job there removes.
+    let files = || -> io::Result<Vec<String>> {
+        let names = fs::read_dir(&folder)?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        Ok(names.filter(|name| name.starts_with("umbra-")).collect())
+    };
+    if files()?.is_empty() {
+        return Err(Failure::new("a killed rank has left no files that could be removed"));
+    }
+    launch(mpi, 1, &bench.workspace.target.join(PROFILE).join("umbra-mpi"), "group", &own)
+        .env("TMPDIR", &folder)
+        .succeed(bench.log)?;
+    Failure::unless_empty(&files()?, "")?;
+    Ok(fs::remove_dir_all(&folder)?)
+}
+
+/// Asks a job by a tool that was not told where it is.
+fn asked(bench: &Bench<'_>, mpi: &Mpi, program: &Path, agent: &Path) -> Result<(), Failure> {
+    // No other job runs there.
+    let folder = bench.workspace.scratch.join("asked");
+    fs::create_dir_all(&folder)?;
+    let run = launch(mpi, 3, program, "", agent).arg(agent.with_file_name("umbra"));
+    run.env("TMPDIR", &folder).succeed(bench.log)?;
     Ok(fs::remove_dir_all(&folder)?)
 }
 
