@@ -283,10 +283,13 @@ impl<S: Storage> Machine<S> {
                 Stand::Heard if repeats => Stand::ToAsk,
                 _ => return None,
             };
-            if repeats && silent.is_none() && kid.stand != Stand::Busy && now.since(kid.heard) >= silence {
+            // Who had no room was left alone for so long; where its way had none, nothing was heard of it.
+            let patience = config.patience(kid.attempts);
+            let left_alone = if kid.stand == Stand::Busy { patience } else { Lapse(0) };
+            if repeats && silent.is_none() && now.since(kid.heard) >= Lapse(silence.0.saturating_add(left_alone.0)) {
                 silent = Some(at);
             }
-            due = due.min(now + if kid.stand == Stand::Busy { config.patience(kid.attempts) } else { again });
+            due = due.min(now + if kid.stand == Stand::Busy { patience } else { again });
             Some(Kid { stand, ..kid })
         });
         context.ask_at = due;

@@ -94,7 +94,7 @@ impl<S: Storage> Machine<S> {
                 }
                 None => self.figures.malformed += 1,
             },
-            Kind::Busy => self.on_busy(id, head, kid, now),
+            Kind::Busy => self.on_busy(id, head, Kid { heard: now, ..kid }, now),
             Kind::Credit => self.on_credit(id, at, kid),
             Kind::Alive => {
                 let stand = if kid.stand == Stand::Sent { Stand::Heard } else { kid.stand };
@@ -110,7 +110,7 @@ impl<S: Storage> Machine<S> {
             return;
         }
         let due = now + self.config.patience(kid.attempts);
-        self.set_kid(id, head.edge.ordinal, Kid { stand: Stand::Busy, refused: true, heard: now, ..kid });
+        self.set_kid(id, head.edge.ordinal, Kid { stand: Stand::Busy, refused: true, ..kid });
         if let Ok(context) = self.contexts.get_mut(id) {
             context.ask_at = context.ask_at.min(due);
             self.arm(id);

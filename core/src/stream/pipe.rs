@@ -132,14 +132,15 @@ impl<'a> Pipe<'a> {
     }
 
     fn put_words<const N: usize>(&self, position: u64, words: [u64; N]) -> Option<()> {
-        (position..).step_by(8).zip(words).try_for_each(|(at, word)| self.put(at, &word.to_le_bytes()))
+        (0..).step_by(8).zip(words).try_for_each(|(at, word)| self.put(position.wrapping_add(at), &word.to_le_bytes()))
     }
 
     fn get_words<const N: usize>(&self, position: u64) -> Option<[u64; N]> {
         let mut words = [0; N];
-        for (at, word) in (position..).step_by(8).zip(&mut words) {
+        // Whoever damages the memory may have positions end anywhere.
+        for (at, word) in (0..).step_by(8).zip(&mut words) {
             let mut bytes = [0; 8];
-            self.get(at, &mut bytes)?;
+            self.get(position.wrapping_add(at), &mut bytes)?;
             *word = u64::from_le_bytes(bytes);
         }
         Some(words)
@@ -294,6 +295,25 @@ mod tests {
 
     use super::super::{Class, End, Mode, Outcome, Shape, Streams};
     use super::*;
+
+    /// They do not come so far, but whoever damages the memory may say so.
+    #[test]
+    fn positions_go_on_at_zero() {
+        let shape = Shape { mode: Mode::Nominal, streams: 1, ring: 256, messages: 0, block: 0 };
+        let mut memory = std::vec![0_u64; shape.words().unwrap()];
+        let streams = Streams::create(BytesMut::from_words(&mut memory), shape).unwrap();
+        let begun = streams.table().claim(0, Class::Stream, false).unwrap();
+        let pipe = streams.pipe(begun.place()).unwrap();
+        EMPTIED.iter().for_each(|&which| pipe.set(which, (RECORD as u64).wrapping_neg()));
+        let mut outlet = streams.outlet(begun, 0).unwrap();
+        outlet.refer(Reference { block: 7, ..Reference::default() }, 5).unwrap();
+        let front = Pull::at(&pipe).front(&pipe).unwrap();
+        assert_eq!((front.arg, front.reference.unwrap().block), (5, 7));
+        assert!(pipe.position(TAIL) < 256);
+        let dropped = Cell::new(0);
+        pipe.scrub(|_| dropped.set(dropped.get() + 1));
+        assert_eq!((dropped.get(), pipe.under_way()), (1, Some(0)));
+    }
 
     #[test]
     fn memory_that_was_read_is_not_dropped_when_its_reader_dies_while_he_empties_the_ring() {
