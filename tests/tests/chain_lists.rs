@@ -51,11 +51,7 @@ fn a_list_that_is_longer_than_a_message_is_sent_if_it_has_few_runs() {
     let mut narrow = world(NARROW);
     assert_eq!(narrow.call(&led()).sum(), Some(sum(ALL)));
     // Every other member first: a run each.
-    let split = |planned: Planned| Planned {
-        members: (0..ALL).step_by(2).chain((1..ALL).step_by(2)).map(Node).collect(),
-        ..planned
-    };
-    let mut flat = Planned { parents: None, ..split(led()) };
+    let mut flat = sum_over((0..ALL).step_by(2).chain((1..ALL).step_by(2)));
     flat.call.plan = Plan::Led(Shape::FLAT);
     for plan in [Plan::Shape(Shape::FLAT), Plan::Led(Shape::FLAT)] {
         let mut planned = flat.clone();

@@ -6,7 +6,7 @@
 use crate::codec::{Reader, Short, Writer};
 
 /// Words up to which a column is sent as it is: a kibibyte.
-pub(super) const PLAIN: usize = 256;
+const PLAIN: usize = 256;
 /// Bytes of a word, and of a run.
 const WORD: usize = 4;
 const RUN: usize = 8;
@@ -31,6 +31,12 @@ const fn word(bytes: [u8; WORD]) -> u32 {
 const fn run(bytes: [u8; RUN]) -> (u32, u32) {
     let both = u64::from_le_bytes(bytes);
     (both as u32, (both >> 32) as u32)
+}
+
+/// The word of this number in a run that begins with `first`.
+#[inline]
+const fn later<const STEP: u32>(first: u32, nth: u32) -> u32 {
+    first.wrapping_add(STEP.wrapping_mul(nth))
 }
 
 impl<'a, const STEP: u32> Column<'a, STEP> {
@@ -76,7 +82,7 @@ impl<'a, const STEP: u32> Column<'a, STEP> {
         };
         let of_run = |&bytes: &[u8; RUN]| {
             let (first, len) = run(bytes);
-            (0..len).map(move |nth| first.wrapping_add(STEP.wrapping_mul(nth)))
+            (0..len).map(move |nth| later::<STEP>(first, nth))
         };
         words.iter().map(|&bytes| word(bytes)).chain(runs.iter().flat_map(of_run))
     }
@@ -89,7 +95,7 @@ impl<'a, const STEP: u32> Column<'a, STEP> {
             Column::Runs(runs) => loop {
                 let (first, len) = run(*runs.get(nth)?);
                 match at.checked_sub(begin)? {
-                    into if into < len => return Some(first.wrapping_add(STEP.wrapping_mul(into))),
+                    into if into < len => return Some(later::<STEP>(first, into)),
                     _ => (begin, nth) = (begin + len, nth + 1),
                 }
             },
@@ -106,7 +112,7 @@ impl<'a, const STEP: u32> Column<'a, STEP> {
                     let (first, len) = run(bytes);
                     let Some((of_run, after)) = rest.split_at_mut_checked(len as usize) else { return };
                     for (place, nth) in of_run.iter_mut().zip(0..) {
-                        *place = first.wrapping_add(STEP.wrapping_mul(nth)).to_le_bytes();
+                        *place = later::<STEP>(first, nth).to_le_bytes();
                     }
                     rest = after;
                 }
@@ -123,8 +129,8 @@ impl<'a, const STEP: u32> Column<'a, STEP> {
     }
 }
 
-/// The most bytes of any piece of a column of so many words that has so many runs: a piece has no more of either, and is sent as it is
-/// if it is short.
+/// The most bytes of any piece of a column of so many words that has so many runs: a piece has no more of either, and is sent
+/// as it is if it is short.
 fn bytes_of(len: usize, runs: usize) -> usize {
     let runs = if runs > usize::from(u16::MAX) { usize::MAX } else { runs * RUN };
     (len * WORD).min(runs.max(PLAIN * WORD))
@@ -157,7 +163,7 @@ fn pack<const STEP: u32>(words: &[[u8; WORD]], to: &mut [u8]) -> Option<usize> {
 
 /// How many words the run has that these begin with.
 fn run_len<const STEP: u32>(first: u32, words: &[[u8; WORD]]) -> usize {
-    let expected = |nth: usize| first.wrapping_add(STEP.wrapping_mul(nth as u32));
+    let expected = |nth: usize| later::<STEP>(first, nth as u32);
     let differs = |(at, block): (usize, &[[u8; WORD]; BLOCK])| {
         let each = block.iter().enumerate();
         each.fold(0, |sum, (nth, &bytes)| sum | (word(bytes) ^ expected(at * BLOCK + nth))) != 0

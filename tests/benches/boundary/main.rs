@@ -9,8 +9,8 @@
 //! Our ranks are two threads that attach the shared memory each for itself, so they map it at different addresses; those of
 //! MPI are two processes that `mpirun` starts in the same session. They run in turn, so that drift hits both, and a figure is the
 //! median of these runs. Both sides check in every exchange, inside the measured time, that the right strips came with the right
-//! values. The figures of a run are tenth percentiles of batches of exchanges. Memory is what a rank has announced to take, and what its end of the shared memory held,
-//! in whole pages, which is looked at between batches.
+//! values. The figures of a run are tenth percentiles of batches of exchanges. Memory is what a rank has announced to take, and
+//! what its end of the shared memory held, in whole pages, which is looked at between batches.
 //!
 //! In one row there are four ranks on each core, in a ring: each sends half of its strips to each of two neighbours, and whoever
 //! waits has to let others run. The peer is the fastest of those that have a message for each strip.

@@ -42,12 +42,10 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// The median of each figure of some runs, one at least.
+    /// The median of each figure of some runs.
     pub(crate) fn middle(runs: &[Figures]) -> Figures {
         let of = |figure: fn(&Figures) -> f64| {
-            let mut all: Vec<f64> = runs.iter().map(figure).collect();
-            all.sort_by(f64::total_cmp);
-            f64::midpoint(all[(all.len() - 1) / 2], all[all.len() / 2])
+            Samples::new(runs.iter().map(figure).collect()).map_or(f64::NAN, |runs| runs.median())
         };
         Figures { time: of(|run| run.time), memory: of(|run| run.memory), held: of(|run| run.held) }
     }
