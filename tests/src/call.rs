@@ -18,6 +18,12 @@ pub const RELAY: &str = "relay";
 /// A function that all members register and that sums the words of offered data; its callback is [`SUM`].
 pub const WORDS: &str = "words";
 
+/// A function that all members register, in both roles: it fills the reply with numbers, and adds those of others to them.
+pub const VECTOR: &str = "vector";
+
+/// A function that all members register, in both roles: it puts its data, and those of others behind it, into the reply.
+pub const JOIN: &str = "join";
+
 /// By which [`RELAY`] fails: this, and who failed in the call that it made.
 pub const INNER: u32 = 1000;
 
@@ -92,6 +98,56 @@ fn sum(work: &mut Work<'_>, since: &mut Option<std::time::Instant>) -> Verdict {
     Verdict::Done
 }
 
+/// The words of the reply of one member to [`VECTOR`].
+pub fn vector_of(node: Node, bytes: usize) -> impl Iterator<Item = u64> {
+    (1..=bytes as u64 / 8).map(move |word| word.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_mul(u64::from(node.0) + 1))
+}
+
+fn vector(work: &mut Work<'_>) -> Verdict {
+    let act = |wanted: Act| *work.header == header(work.node, wanted);
+    match work.phase {
+        Phase::Init | Phase::Probe => {
+            if act(Act::DieInFunc) {
+                die();
+            }
+            let bytes = work.reply.caps().data as usize;
+            for word in vector_of(work.node, bytes) {
+                if work.reply.push_data(&word.to_le_bytes()).is_err() {
+                    return Verdict::Fault(2);
+                }
+            }
+            if act(Act::Fault) {
+                // One byte more than is allowed.
+                let _ = work.reply.push_data(&[0; 8]);
+            }
+        }
+        Phase::Wait(answer) => {
+            if act(Act::DieInCallback) {
+                die();
+            }
+            let (ours, theirs) = (work.reply.data_mut().as_chunks_mut::<8>().0, answer.data.as_chunks::<8>().0);
+            if ours.len() != theirs.len() {
+                return Verdict::Fault(1);
+            }
+            for (ours, theirs) in ours.iter_mut().zip(theirs) {
+                *ours = u64::from_le_bytes(*ours).wrapping_add(u64::from_le_bytes(*theirs)).to_le_bytes();
+            }
+        }
+    }
+    Verdict::Done
+}
+
+fn join(work: &mut Work<'_>) -> Verdict {
+    let bytes = match (work.phase, work.data) {
+        (Phase::Init, Data::Bytes(bytes)) => bytes,
+        (Phase::Wait(answer), _) => answer.data,
+        _ => return Verdict::Fault(1),
+    };
+    // What does not fit fails the call by itself.
+    let _ = work.reply.push_data(bytes);
+    Verdict::Done
+}
+
 fn relay(work: &mut Work<'_>, local: &mut Local<'_>, all: &[Node]) -> Verdict {
     if local.begun() == 0 {
         return if local.begin(&call(all, work.header)).is_ok() { Verdict::Pending } else { Verdict::Fault(3) };
@@ -140,6 +196,8 @@ pub fn member_with(station: &Station, node: Node, calls: u16, settings: impl FnO
     let all: Vec<Node> = station.shape().nodes().collect();
     member.register(SUM, move |work| sum(work, &mut since)).expect("the first function");
     member.register_local(WORDS, |work, local| words(work, local)).expect("the third function");
+    member.register(VECTOR, vector).expect("the fourth function");
+    member.register(JOIN, join).expect("the fifth function");
     member.register_local(RELAY, move |work, local| relay(work, local, &all)).expect("the second function");
     member
 }
@@ -162,4 +220,21 @@ pub const fn relayed<'a>(members: &'a [Node], header: &'a [u8]) -> Call<'a> {
 #[must_use]
 pub const fn words_of<'a>(data: Data<'a>, members: &'a [Node], header: &'a [u8]) -> Call<'a> {
     Call { func: Tag::of(WORDS), data, ..call(members, header) }
+}
+
+/// A call of numbers that are added one by one, so many bytes of them, within ten seconds.
+#[must_use]
+pub const fn vectors<'a>(members: &'a [Node], header: &'a [u8], bytes: u32) -> Call<'a> {
+    let caps = Caps { header: 0, data: bytes };
+    Call { func: Tag::of(VECTOR), callback: Tag::of(VECTOR), caps, ..call(members, header) }
+}
+
+/// What [`vectors`] answers.
+#[must_use]
+pub fn vectors_sum(members: &[Node], bytes: u32) -> Vec<u8> {
+    let mut sum = vec![0_u64; bytes as usize / 8];
+    for &member in members {
+        sum.iter_mut().zip(vector_of(member, bytes as usize)).for_each(|(sum, word)| *sum = sum.wrapping_add(word));
+    }
+    sum.into_iter().flat_map(u64::to_le_bytes).collect()
 }

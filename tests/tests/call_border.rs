@@ -12,7 +12,7 @@ use umbra::call::{Failure, Member, Outgoing, Reply, Shape, Station, WaitError};
 use umbra_core::chain::{Call, Code, Handle, Node, Plan};
 use umbra_core::tree;
 use umbra_core::wire::Op;
-use umbra_tests::call::{Act, GONE, call, header, member, words_of};
+use umbra_tests::call::{Act, GONE, call, header, member, vectors, vectors_sum, words_of};
 use umbra_tests::rig::Guarded;
 
 /// Seats of a place: its first member, another one, and that of the border.
@@ -316,6 +316,63 @@ fn s59_a_reader_that_dies_while_its_data_comes_is_named_and_others_get_theirs() 
         }
         world.maker().take_back(offer);
     }
+}
+
+#[test]
+fn s60_long_replies_cross_borders_one_by_one_over_any_tree() {
+    let mut world = World::new(3);
+    let (all, bytes) = (world.all(), OFFERED as u32);
+    let from_maker = [&[Node(1)], &all[..1], &all[2..]].concat();
+    let domains = world.places[0].station.shape().parents(&from_maker, tree::Shape::CHAIN).unwrap();
+    let shapes = [tree::Shape::BINARY, tree::Shape::BINOMIAL, tree::Shape::FLAT, tree::Shape::CHAIN];
+    // How many replies come to each place from others; there is memory for one at a time.
+    let come = [[3, 1, 0], [2, 0, 0], [4, 0, 0], [1, 1, 0], [1, 1, 0]];
+    for ((round, plan), come) in shapes.map(Plan::Shape).into_iter().chain([Plan::Parents(&domains)]).enumerate().zip(come) {
+        let before = world.fetched();
+        let handle = world.start(&Call { plan, ..vectors(&all, &[], bytes) });
+        let reply = world.end(handle).unwrap_or_else(|failure| panic!("tree {round}: {failure}"));
+        assert!(reply.data == vectors_sum(&all, bytes), "tree {round}");
+        let came: Vec<u64> = world.fetched().iter().zip(before).map(|(after, before)| after - before).collect();
+        assert_eq!(came, come.map(|count| count * u64::from(bytes)), "tree {round}");
+    }
+}
+
+#[test]
+fn s59_a_link_that_is_lost_before_any_frame_of_long_replies_leaves_no_memory_taken() {
+    let (mut failed, mut world) = (0, World::new(2));
+    let (all, bytes) = (world.all(), OFFERED as u32);
+    let sum = vectors_sum(&all, bytes);
+    let handle = world.start(&vectors(&all, &[], bytes));
+    assert!(world.end(handle).unwrap().data == sum);
+    let all_frames = world.delivered;
+    for lost_before in (0..=all_frames + 1).step_by(9) {
+        world.delivered = 0;
+        let handle = world.start(&vectors(&all, &[], bytes));
+        while world.delivered < lost_before && !world.maker().test(handle).unwrap() {
+            world.turn();
+        }
+        world.lose(0, 1);
+        match world.end(handle) {
+            Ok(reply) => assert!(reply.data == sum),
+            Err(failure) => {
+                let record = failure.records[0];
+                assert_eq!(record.code, Code::PeerDead, "frame {lost_before}: {failure}");
+                assert!(record.origin.0 >= SEATS.into(), "frame {lost_before}: {failure}");
+                failed += 1;
+            }
+        }
+        world.link(0, 1);
+        for _ in 0..TURNS {
+            world.turn();
+            let knows = |place: &mut Place| place.members.iter_mut().flatten().all(|one| one.sees(&all).is_none());
+            if world.frames.is_empty() && world.places.iter_mut().all(knows) {
+                break;
+            }
+        }
+    }
+    assert!(failed > 10, "{failed} of {all_frames} frames");
+    let handle = world.start(&vectors(&all, &[], bytes));
+    assert!(world.end(handle).unwrap().data == sum);
 }
 
 #[test]

@@ -106,7 +106,10 @@ pub struct Context {
     /// What every level below keeps of the time for reports to come up.
     pub(super) slack: Lapse,
     pub(super) ask_at: Time,
+    /// Of what is in answers.
     pub(super) caps: Caps,
+    /// Bytes of data that a reply may have, wherever it is.
+    pub(super) data_max: u32,
     pub(super) reply: Written,
     pub(super) walk: Walk,
     pub(super) data_len: u64,
@@ -161,6 +164,7 @@ impl Context {
         slack: Lapse(0),
         ask_at: Time::NEVER,
         caps: Caps { header: 0, data: 0 },
+        data_max: 0,
         reply: Written::NOTHING,
         walk: Walk::NONE,
         data_len: 0,
@@ -195,6 +199,11 @@ impl Context {
     pub(super) fn may_walk(&self) -> bool {
         let is_due = self.state == State::Gathering && self.out == Out::Nothing;
         is_due && !self.walk.was_tried && self.layout.frames > 0 && !self.led
+    }
+
+    /// Bytes of data that a reply may have, if it is not in answers.
+    pub(super) fn rendezvous(&self) -> Option<u32> {
+        self.mode.contains(Mode::RENDEZVOUS).then_some(self.data_max)
     }
 
     /// Whether it has not ended yet, well or badly.

@@ -119,6 +119,7 @@ impl<S: Storage> Machine<S> {
             deadline: Time(parent.deadline.0.saturating_sub(parent.slack.0)),
             slack: parent.slack,
             caps: parent.caps,
+            data_max: parent.data_max,
             data_len: parent.data_len,
             layout,
             pend: layout.kids,
@@ -231,7 +232,7 @@ impl<S: Storage> Machine<S> {
         let bytes: &[u8] = from.as_bytes();
         let header = bytes.get(..usize::from(written.header)).unwrap_or(&[]);
         let data = bytes.get(start..start + written.data as usize).unwrap_or(&[]);
-        if Self::take_answer(parent, to, at, kid, &Response { nodes, header, data }) {
+        if Self::take_answer(parent, to, at, kid, &Response { nodes, budget_us: None, header, data }) {
             self.ready(above);
         }
     }

@@ -368,7 +368,7 @@ impl<S: Storage> Machine<S> {
                     super::user::Gathered::Over => {}
                 },
                 State::Answering | State::Failing if context.at_home => return self.tell_home(id),
-                State::Answering => return self.answer(id, buffer),
+                State::Answering => return self.answer(id, now, buffer),
                 State::Failing => return self.answer_badly(id, buffer),
                 State::Ended if !context.told => {
                     let context = self.contexts.get_mut(id).ok()?;

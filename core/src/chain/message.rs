@@ -11,7 +11,7 @@
 //!           50 reply header cap (2)  52 reply data cap (4)  56 dlen (8)  64 budget µs (4)
 //!           68 runs of ids (2)  70 runs of sizes (2)
 //!           72 a ids, then as many sizes if `list` is 1, header, b bytes of data
-//! response  32 members done (4)  36 0 (4)  40 0 (8)  48 a bytes of header, b bytes of data
+//! response  32 members done (4)  36 budget µs (4)  40 0 (8)  48 a bytes of header, b bytes of data
 //! failure   32 ok, failed, unreached, unknown (4 each)  48 a records of 16 bytes
 //! cancel    no more; a is how many members the subtree has; so is that of an ask
 //! ```
@@ -20,7 +20,8 @@
 //! (4). The ids of a run follow one another, its sizes are alike.
 //!
 //! A status-only answer is the bare 48 bytes of a response. Data is either in the request, or its 24 bytes are a
-//! [`Span`] that whoever wants it reads from its owner.
+//! [`Span`] that whoever wants it reads from its owner. So is that of a response of a [rendezvous](Mode::RENDEZVOUS), which says how
+//! long it is waited for; the budget of every other response is 0.
 
 use super::list::Packed;
 use super::name::{CallId, Edge, Life, Node, Tag};
@@ -39,6 +40,8 @@ pub const REQUEST: usize = 72;
 pub const RESPONSE: usize = 48;
 /// Bytes of a failure before its records.
 pub const FAILURE: usize = 48;
+/// Where in a message its flags are.
+pub(super) const FLAGS: usize = 2;
 /// Bytes of a span in place of data.
 pub(super) const SPAN: usize = 24;
 
@@ -59,6 +62,9 @@ bitflags::bitflags! {
         /// A member that is listed again counts once, where it is listed first; without it such a call is refused. Positions of a
         /// stated tree are those of the list that is left. It is asked where the call is made, and not sent.
         const DEDUP = 32;
+        /// Replies are not in answers: their data stays with whoever drives the machine that wrote it, and an answer has the
+        /// span where it lies, or nothing if there is none. [`Work::with_data`](super::Work::with_data) tells more.
+        const RENDEZVOUS = 64;
     }
 }
 
@@ -200,6 +206,11 @@ impl Caps {
     pub(super) const fn bytes(self) -> usize {
         self.header as usize + self.data as usize
     }
+
+    /// How much of it is in answers.
+    pub(super) const fn sent(self, mode: Mode) -> Caps {
+        if mode.contains(Mode::RENDEZVOUS) { Caps { data: SPAN as u32, ..self } } else { self }
+    }
 }
 
 impl<'a> Request<'a> {
@@ -276,6 +287,8 @@ pub(super) fn span_of(bytes: &[u8]) -> Option<Span> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Response<'a> {
     pub(super) nodes: u32,
+    /// Of a rendezvous: how many microseconds its reply is waited for.
+    pub(super) budget_us: Option<u32>,
     pub(super) header: &'a [u8],
     pub(super) data: &'a [u8],
 }
@@ -283,10 +296,11 @@ pub(super) struct Response<'a> {
 impl<'a> Response<'a> {
     pub(super) fn emit(&self, call: CallId, edge: Edge, to: &mut [u8]) -> Result<usize, Short> {
         let (a, b) = (self.header.len() as u32, self.data.len() as u32);
-        let head = Head { a, b, ..Head::new(Kind::Response, call, edge) };
+        let mode = if self.budget_us.is_some() { Mode::RENDEZVOUS } else { Mode::empty() };
+        let head = Head { mode, a, b, ..Head::new(Kind::Response, call, edge) };
         let fixed = head.then::<RESPONSE>(|to| {
             to.u32(self.nodes)?;
-            to.u32(0)?;
+            to.u32(self.budget_us.unwrap_or(0))?;
             to.u64(0)
         });
         let mut to = Writer::new(to);
@@ -300,11 +314,14 @@ impl<'a> Response<'a> {
         let fixed = from.array::<{ RESPONSE - HEAD }>().ok()?;
         let mut known = Reader::new(&fixed);
         let nodes = known.u32().ok()?;
-        known.u32().ok().filter(|&zero| zero == 0)?;
+        let is_rendezvous = head.mode.contains(Mode::RENDEZVOUS);
+        let budget = known.u32().ok().filter(|&budget| budget == 0 || is_rendezvous)?;
         known.u64().ok().filter(|&zero| zero == 0)?;
         let header = from.bytes(usize::try_from(head.a).ok()?).ok()?;
         let data = from.bytes(usize::try_from(head.b).ok()?).ok()?;
-        from.rest().is_empty().then_some(Response { nodes, header, data })
+        let is_span = data.is_empty() || data.len() == SPAN;
+        let whole = from.rest().is_empty() && (is_span || !is_rendezvous);
+        whole.then_some(Response { nodes, budget_us: is_rendezvous.then_some(budget), header, data })
     }
 }
 

@@ -140,7 +140,7 @@ impl<S: Storage> Machine<S> {
     }
 
     /// Sends the good answer; the call is over here.
-    pub(super) fn answer(&mut self, id: Handle, buffer: &mut [u8]) -> Option<Action> {
+    pub(super) fn answer(&mut self, id: Handle, now: Time, buffer: &mut [u8]) -> Option<Action> {
         let (context, memory) = self.both(id)?;
         let (call, (to, edge)) = (context.call, context.parent?);
         let (node, nodes, is_read) = (context.node, context.layout.members, context.readers > 0);
@@ -151,7 +151,11 @@ impl<S: Storage> Machine<S> {
         if is_read {
             context.state = State::Draining;
         }
-        let len_bytes = Response { nodes, header, data }.emit(call, edge, buffer).ok();
+        // The parent has what every level keeps of the time for itself: no more than what this one has kept.
+        let until = context.deadline + context.slack;
+        let left = || u32::try_from(until.since(now).0 / 1000).unwrap_or(u32::MAX);
+        let budget_us = context.mode.contains(Mode::RENDEZVOUS).then(left);
+        let len_bytes = Response { nodes, budget_us, header, data }.emit(call, edge, buffer).ok();
         debug_assert!(len_bytes.is_some(), "the buffer holds the longest message");
         self.figures.responses += 1;
         self.figures.response_bytes += len_bytes.unwrap_or(0) as u64;
@@ -227,6 +231,13 @@ impl<S: Storage> Machine<S> {
         let first = context.layout.record_range(0).start;
         let records = bytes.get(first..first + usize::from(context.records) * Record::BYTES).ok_or(Stale)?;
         Ok(Some(Outcome::Failed(Report { tallies: context.tallies, records })))
+    }
+
+    /// Whether any part of a call is under way here, or its answer was not taken.
+    #[must_use]
+    pub fn is_under_way(&self, call: CallId) -> bool {
+        let mut all = (0..self.contexts.capacity() as u32).filter_map(|at| self.contexts.at(at));
+        all.any(|(_, context)| context.call == call && !context.released)
     }
 
     /// Which call a handle names.

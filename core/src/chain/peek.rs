@@ -4,7 +4,7 @@
 //! refuses a request in the name of its receiver ([`busy`]). One that joins memories which are not the same carries
 //! data that lies in the first ([`Carried`]), and puts where it lies now into the request.
 
-use super::message::{Head, Kind, Mode, Request, SPAN, span_bytes, span_of};
+use super::message::{FLAGS, Head, Kind, Mode, Request, Response, SPAN, span_bytes, span_of};
 use super::name::CallId;
 use crate::codec::Reader;
 use crate::key::Span;
@@ -21,9 +21,11 @@ pub fn peek_request(message: &[u8]) -> Option<CallId> {
     head(message).filter(|(head, _)| head.kind == Kind::Request).map(|(head, _)| head.call)
 }
 
-/// A request whose data lies elsewhere.
+/// A request whose data lies elsewhere, or an answer whose reply does ([`Mode::RENDEZVOUS`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Carried {
+    /// It is an answer.
+    pub is_answer: bool,
     /// Which call.
     pub call: CallId,
     /// Where its data lies.
@@ -32,23 +34,35 @@ pub struct Carried {
     pub budget: Lapse,
 }
 
-/// What a request says of data that lies elsewhere; `None` if the message is no such request.
+/// What a request says of data that lies elsewhere, or an answer of such a reply; `None` if the message says nothing of the kind.
 #[must_use]
 pub fn peek_carried(message: &[u8]) -> Option<Carried> {
-    let (head, mut from) = head(message)?;
-    if head.kind != Kind::Request || !head.mode.contains(Mode::SPAN) {
+    // Most messages say nothing of the kind, and this byte tells.
+    let flags = Mode::from_bits_truncate(u16::from(*message.get(FLAGS)?));
+    if !flags.intersects(Mode::SPAN | Mode::RENDEZVOUS) {
         return None;
     }
-    let request = Request::parse(&head, &mut from)?;
-    let budget = Lapse::from_micros(request.budget_us.into());
-    span_of(request.data).map(|span| Carried { call: head.call, span, budget })
+    let (head, mut from) = head(message)?;
+    let (is_answer, data, budget_us) = match head.kind {
+        Kind::Request if head.mode.contains(Mode::SPAN) => {
+            let request = Request::parse(&head, &mut from)?;
+            (false, request.data, request.budget_us)
+        }
+        Kind::Response if head.mode.contains(Mode::RENDEZVOUS) => {
+            let response = Response::parse(&head, &mut from)?;
+            (true, response.data, response.budget_us?)
+        }
+        _ => return None,
+    };
+    let budget = Lapse::from_micros(budget_us.into());
+    span_of(data).map(|span| Carried { is_answer, call: head.call, span, budget })
 }
 
-/// Says where the data of such a request lies from now on; the length stays. Whether it was one.
+/// Says where such data lies from now on; the length stays. Whether the message was one.
 #[must_use]
 pub fn set_carried(message: &mut [u8], span: Span) -> bool {
     let is_one = peek_carried(message).is_some_and(|carried| carried.span.len == span.len);
-    // The data is the last part of a request.
+    // The data is the last part of a message.
     match message.last_chunk_mut::<SPAN>().filter(|_| is_one) {
         Some(place) => {
             *place = span_bytes(span);

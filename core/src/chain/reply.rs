@@ -4,7 +4,8 @@
 
 use core::fmt;
 
-use super::message::Caps;
+use super::message::{Caps, span_bytes};
+use crate::key::Span;
 
 /// Bytes of a reply so far, and the bytes that did not fit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,6 +108,14 @@ impl Reply<'_> {
     pub fn set_data(&mut self, bytes: &[u8]) -> Result<(), ReplyTooLarge> {
         self.written.data = put(self.data, 0, bytes, &mut self.written.overflow)? as u32;
         Ok(())
+    }
+
+    /// Replaces the data by the place where it lies, as an answer of a [rendezvous](super::Mode::RENDEZVOUS) has it.
+    ///
+    /// # Errors
+    /// [`ReplyTooLarge`]; nothing has changed then.
+    pub fn set_span(&mut self, span: Span) -> Result<(), ReplyTooLarge> {
+        self.set_data(&span_bytes(span))
     }
 
     /// Appends to the header.

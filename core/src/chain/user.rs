@@ -16,6 +16,7 @@ use zerocopy::IntoBytes;
 
 use crate::error::Stale;
 use crate::key::Span;
+use crate::time::Time;
 
 /// The data of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +53,14 @@ pub struct Answer<'a> {
     pub data: &'a [u8],
 }
 
+impl Answer<'_> {
+    /// Where the data of its reply lies, in a [rendezvous](Mode::RENDEZVOUS); `None` if there is none.
+    #[must_use]
+    pub fn span(&self) -> Option<Span> {
+        span_of(self.data)
+    }
+}
+
 /// What the user's code is given.
 #[derive(Debug)]
 pub struct Work<'a> {
@@ -69,6 +78,9 @@ pub struct Work<'a> {
     pub data: Data<'a>,
     /// The reply of this member, to be written and combined into.
     pub reply: Reply<'a>,
+    /// Bytes of data that a reply may have which is not in answers.
+    pub(super) rendezvous: Option<u32>,
+    pub(super) until: Time,
     pub(super) ids: &'a [[u8; 4]],
 }
 
@@ -77,6 +89,30 @@ impl<'a> Work<'a> {
     #[must_use]
     pub const fn members(&self) -> Members<'a> {
         Members(self.ids)
+    }
+
+    /// When the time of the call is over here.
+    #[must_use]
+    pub const fn until(&self) -> Time {
+        self.until
+    }
+
+    /// Bytes of data that the reply of each member may have, if it is not in answers ([`Mode::RENDEZVOUS`]).
+    #[must_use]
+    pub const fn rendezvous(&self) -> Option<u32> {
+        self.rendezvous
+    }
+
+    /// The same work with other memory for the data of the reply, of which `len` bytes are written so far: for whoever drives
+    /// the machine, and has a [rendezvous](Self::rendezvous) to do.
+    ///
+    /// Such a driver gives the user's code this work instead, with memory that it keeps for this call and this member, and with
+    /// the data of a child's [`Answer`] where that child's driver has it. What it then writes as the data of this work's own
+    /// reply is what the machine sends in the answer: the 24 bytes of a span, or none.
+    pub fn with_data<'b>(&'b mut self, memory: &'b mut [u8], len: u32) -> Work<'b> {
+        self.reply.written.data = len.min(u32::try_from(memory.len()).unwrap_or(u32::MAX));
+        let reply = Reply { header: self.reply.header, data: memory, written: self.reply.written };
+        Work { phase: self.phase, header: self.header, data: self.data, ids: self.ids, reply, ..*self }
     }
 }
 
@@ -115,6 +151,8 @@ pub enum Verdict {
     Panic,
     /// What came is not of the type that it takes. The number says more: in a callback from which child, else how many bytes.
     Undecodable(u32),
+    /// The answer of the child is gone before it could be read, as the data of a [rendezvous](Mode::RENDEZVOUS) may be.
+    ReplyGone,
 }
 
 /// What a call that gathers answers does next.
@@ -243,10 +281,10 @@ impl<S: Storage> Machine<S> {
         let data = data_of(context.mode, data);
         let (header, rest) = own.split_at_mut_checked(header_max).ok_or(Stale)?;
         let place = rest.get_mut(..caps.data as usize).ok_or(Stale)?;
+        let (call, node, until, rendezvous) = (context.call, context.node, context.deadline, context.rendezvous());
         let reply = Reply { header, data: place, written: &mut context.reply };
         let parent = context.parent.map(|(parent, _)| parent);
-        let (call, node) = (context.call, context.node);
-        Ok(Work { phase, call, node, parent, header: sent, data, reply, ids: list.ids })
+        Ok(Work { phase, call, node, parent, header: sent, data, reply, rendezvous, until, ids: list.ids })
     }
 
     /// The user's code has returned. The handle by which the call is known that it ran for: the same one, unless it is the
@@ -345,6 +383,7 @@ pub(super) fn failure(child: Option<Node>, verdict: Verdict, overflow: u32) -> O
         Verdict::Panic => Some((stage, Code::Panic, aux(0))),
         _ if overflow > 0 => Some((reply, Code::ReplyTooLarge, overflow)),
         Verdict::Fault(number) => Some((stage, Code::Fault, aux(number))),
+        Verdict::ReplyGone => Some((stage, Code::ReplyGone, aux(0))),
         Verdict::Undecodable(number) => Some((stage, Code::Undecodable, number)),
         // Nobody runs a callback again, so what it has not done is missing in the reply.
         Verdict::Pending => child.map(|child| (stage, Code::Fault, child.0)),

@@ -182,7 +182,10 @@ impl Border {
     /// called again soon.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        !self.is_inherited() && (self.inboxes.are_waited_for() || self.give.is_stalled())
+        !self.is_inherited() && {
+            let keeps = self.fetch.as_ref().is_some_and(Fetch::keeps);
+            keeps || self.inboxes.are_waited_for() || self.give.is_stalled()
+        }
     }
 
     /// There is a new link to a place.
@@ -276,7 +279,7 @@ impl Border {
         }
         self.crossings.received += 1;
         let header = header((sender, life), (to, meant));
-        if self.is_carried(place, header, message) {
+        if self.is_carried(place, header, message, None) {
             return Ok(());
         }
         if let (Some(call), Some(fetch)) = (peek_cancel(message), &mut self.fetch) {
@@ -304,7 +307,11 @@ impl Border {
 
     /// Puts what waits into inboxes that have room by now; whether anything went.
     pub fn flush(&mut self) -> bool {
-        !self.is_inherited() && self.inboxes.flush()
+        if self.is_inherited() {
+            return false;
+        }
+        self.flush_kept();
+        self.inboxes.flush()
     }
 
     /// The next frame to be sent: to which place, which operation, and how many bytes of `to` are its body. `has_room` says

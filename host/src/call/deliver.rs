@@ -33,9 +33,9 @@
 
 use std::time::Duration;
 
-use umbra_core::chain::{Code, Handle, Outcome, Record, Stage, Tallies};
+use umbra_core::chain::{Code, Handle, Record, Stage, Tallies};
 
-use super::answer::{Failure, WaitError, answer};
+use super::answer::{Failure, Reply, WaitError};
 use super::member::Member;
 use crate::pool::{Allocation, Error};
 
@@ -67,9 +67,9 @@ impl Member {
         self.serve_until(patience, |member| member.machine.outcome(handle).map_or(true, |outcome| outcome.is_some()));
         self.refuse_heirs()?;
         let origin = self.node;
-        let delivered = match self.machine.outcome(handle)?.ok_or(WaitError::NotYet)? {
-            Outcome::Done { members, header, data } => match into.kind().and_then(|_| into.write(0, data)) {
-                Ok(()) => Ok(Delivered { members, header: header.to_vec(), len: data.len() as u64 }),
+        let delivered = match self.replies.answer(&self.machine, handle)?.ok_or(WaitError::NotYet)? {
+            Ok(Reply { members, header, data }) => match into.kind().and_then(|_| into.write(0, &data)) {
+                Ok(()) => Ok(Delivered { members, header, len: data.len() as u64 }),
                 Err(error) => {
                     let (code, aux) = match error {
                         Error::OutOfBounds { .. } => (Code::ReplyTooLarge, data.len() as u32),
@@ -80,7 +80,7 @@ impl Member {
                     Err(Failure { tallies, records: vec![record] })
                 }
             },
-            failed @ Outcome::Failed(_) => answer(&failed).map(|_| Delivered::default()),
+            Err(failed) => Err(failed),
         };
         self.machine.release(handle)?;
         self.turn();

@@ -47,9 +47,10 @@ use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
 use umbra_core::tree::explicit::ROOT;
 
-use super::answer::{Failure, Reply, answer};
+use super::answer::{Failure, Reply};
 use super::auto::Auto;
 use super::member::Member;
+use super::rendezvous::{Replies, start};
 use super::station::Station;
 use super::storage::Heap;
 use crate::sys::clock::now;
@@ -94,6 +95,7 @@ pub(super) struct Wish {
     mode: Mode,
     until: Time,
     at_root: bool,
+    shape: super::Shape,
 }
 
 #[derive(Debug)]
@@ -144,6 +146,7 @@ impl Wish {
             mode: call.mode,
             until: now() + call.budget,
             at_root: call.at_root,
+            shape: station,
         }
     }
 
@@ -174,7 +177,7 @@ impl Wish {
             within,
             ..Call::new(self.func, &self.members)
         };
-        machine.start(&call, at)
+        start(machine, &call, self.shape, at)
     }
 }
 
@@ -249,11 +252,11 @@ impl Within {
     }
 
     /// Keeps the answer of a call that has ended, if it is one of these.
-    fn answer(&mut self, ended: Handle, machine: &mut Machine<Heap>) -> bool {
+    fn answer(&mut self, ended: Handle, machine: &mut Machine<Heap>, replies: &mut Replies) -> bool {
         let is_it = |stand: &&mut Stand| matches!(stand, Stand::Begun(handle) if *handle == ended);
         let Some(stand) = self.calls.iter_mut().find(is_it) else { return false };
-        if let Ok(Some(outcome)) = machine.outcome(ended) {
-            *stand = Stand::Answered(answer(&outcome).map_err(InnerError::Failed));
+        if let Ok(Some(answer)) = replies.answer(machine, ended) {
+            *stand = Stand::Answered(answer.map_err(InnerError::Failed));
         }
         // Its place is free at once: nobody waits for it while the function has not seen the answer.
         let freed = machine.release(ended).and_then(|()| machine.wake(self.outer));
@@ -339,7 +342,7 @@ impl Member {
     /// A call of ours has ended: if a function made it, that is run again.
     pub(super) fn ended(&mut self, handle: Handle) {
         for within in &mut self.within {
-            if within.answer(handle, &mut self.machine) {
+            if within.answer(handle, &mut self.machine, &mut self.replies) {
                 return;
             }
         }

@@ -12,7 +12,7 @@ use umbra_core::channel::Header;
 use umbra_core::error::Stale;
 use umbra_core::time::{Lapse, Time};
 
-use super::answer::{Reply, WaitError, answer};
+use super::answer::{Reply, WaitError};
 use super::auto::Auto;
 use super::forked::Origin;
 use super::join::{JoinError, sit};
@@ -21,6 +21,7 @@ use super::offer::Shelf;
 use super::outgoing::Outgoing;
 use super::peers::Peers;
 use super::probe::Probe;
+use super::rendezvous::{Replies, start};
 use super::sleep::Sleeps;
 use super::station::{Station, StationError};
 use super::storage::{Capacities, Heap};
@@ -64,6 +65,7 @@ pub struct Member {
     pub(super) within: Vec<Within>,
     auto: Auto,
     pub(super) shelf: Shelf,
+    pub(super) replies: Replies,
     pub(super) look_at: Time,
     /// Changes of seats that were looked at.
     pub(super) seen: u64,
@@ -131,6 +133,7 @@ impl Member {
             within: Vec::new(),
             auto: Auto::default(),
             shelf,
+            replies: Replies::default(),
             look_at: Time::ZERO,
             seen: 0,
             probe_at: Time::NEVER,
@@ -267,13 +270,13 @@ impl Member {
             self.look_at = at + LOOK;
             self.look();
         }
+        let shape = self.station.shape();
         let handle = match call.plan {
             Plan::Auto => {
-                let shape = self.station.shape();
                 let plan = self.auto.plan(shape, self.node, call, |node| self.peers.home(node));
-                self.machine.start(&Call { plan, ..*call }, at)
+                start(&mut self.machine, &Call { plan, ..*call }, shape, at)
             }
-            _ => self.machine.start(call, at),
+            _ => start(&mut self.machine, call, shape, at),
         }?;
         self.turn();
         Ok(handle)
@@ -297,7 +300,7 @@ impl Member {
     pub fn wait(&mut self, handle: Handle, patience: Duration) -> Result<Reply, WaitError> {
         self.serve_until(patience, |member| member.machine.outcome(handle).map_or(true, |outcome| outcome.is_some()));
         self.refuse_heirs()?;
-        let answer = answer(&self.machine.outcome(handle)?.ok_or(WaitError::NotYet)?);
+        let answer = self.replies.answer(&self.machine, handle)?.ok_or(WaitError::NotYet)?;
         self.machine.release(handle)?;
         self.turn();
         answer.map_err(WaitError::Failed)

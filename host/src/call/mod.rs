@@ -53,6 +53,7 @@ mod peers;
 mod post;
 pub mod probe;
 pub mod progress;
+mod rendezvous;
 mod shape;
 mod sleep;
 mod station;

@@ -27,7 +27,8 @@
 //! it has read, and nothing that it read counts. Nobody counts readers, so one that dies holds nothing.
 //!
 //! ```text
-//! table    32 offers of 128 bytes: serial, where it begins, its length; an odd serial: it is there
+//! table    32 offers of 128 bytes: serial, where it begins, its length; an odd serial: it is there; and the serial of the
+//!          last one that had one reader, which was done with it
 //! memory   what is offered
 //! ```
 
@@ -41,6 +42,7 @@ use umbra_core::peer::{Peer, WorldRank};
 use super::forked::Forked;
 use super::local::Local;
 use super::member::Member;
+use super::shape::LINE;
 use super::station::{Station, StationError};
 
 /// Offers of one member at once.
@@ -109,12 +111,27 @@ impl Offer {
     }
 }
 
+impl Offer {
+    /// Whether its reader has [released](release) it.
+    pub(super) fn is_released(&self, station: &Station) -> bool {
+        let owner = Node(self.span.key.owner().to_bits());
+        station.offer(owner, self.slot).is_ok_and(|slot| {
+            let serial = slot.serial.load(Ordering::Relaxed);
+            // ORDERING: pairs with the store in `release`: what is laid there later is not seen by whoever reads this.
+            let is_done = slot.done.load(Ordering::Acquire) == serial;
+            is_done && serial & 1 == 1 && generation(serial) == self.span.key.generation()
+        })
+    }
+}
+
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot<'a> {
     pub(super) serial: &'a AtomicU64,
     pub(super) offset: &'a AtomicU64,
     pub(super) len: &'a AtomicU64,
+    /// The serial number that its reader was done with.
+    pub(super) done: &'a AtomicU64,
 }
 
 /// The generation that a serial number has in keys.
@@ -142,11 +159,13 @@ impl Shelf {
         for at in 0..if bytes == 0 { 0 } else { OFFERS } {
             station.offer(node, at)?.take_back();
         }
-        let memory = Memory::new(vec![Block::default(); 2 * OFFERS + 1], bytes);
+        // There are whole lines of it, so that all the bytes that were asked for can be had at once.
+        let memory = Memory::new(vec![Block::default(); 2 * OFFERS + 1], bytes.next_multiple_of(8 * LINE as u64));
         Ok(Shelf { number: NEXT.fetch_add(1, Ordering::Relaxed), node, memory, taken: 0, copied: 0 })
     }
 
-    fn offer(&mut self, station: &Station, bytes: &[u8]) -> Result<Offer, OfferError> {
+    /// Copies data to where others read it.
+    pub(super) fn offer(&mut self, station: &Station, bytes: &[u8]) -> Result<Offer, OfferError> {
         let mut offer = self.reserve(bytes.len() as u64)?;
         let laid = self.fill(station, &offer, 0, bytes).and_then(|()| self.lay(station, &mut offer));
         if let Err(error) = laid {
@@ -249,6 +268,16 @@ pub fn look<R>(station: &Station, data: Data<'_>, act: impl FnOnce(Bytes<'_>) ->
     // ORDERING: pairs with the fence in `take_back`.
     fence(Ordering::Acquire);
     if slot.serial.load(Ordering::Relaxed) == serial { Ok(made) } else { Err(ReadError::Gone) }
+}
+
+/// Says that data is not needed any more, to the member that offers it to this reader alone.
+pub(super) fn release(station: &Station, span: Span) {
+    let (node, at) = (Node(span.key.owner().to_bits()), span.key.region() as usize);
+    let Some(slot) = station.offer(node, at).ok().filter(|_| at < OFFERS) else { return };
+    let serial = slot.serial.load(Ordering::Relaxed);
+    if serial & 1 == 1 && generation(serial) == span.key.generation() {
+        slot.done.store(serial, Ordering::Release);
+    }
 }
 
 impl Local<'_> {

@@ -67,7 +67,13 @@ impl Member {
             }
             let Some(message) = self.pad.get(..len) else { continue };
             let is_taken = match (&self.outgoing, self.peers.ends(&header)) {
-                (_, Some((from, to))) => self.machine.on_message(from, to, message, at).is_ok(),
+                (_, Some((from, to))) => {
+                    let is_taken = self.machine.on_message(from, to, message, at).is_ok();
+                    if is_taken {
+                        self.replies.note(message);
+                    }
+                    is_taken
+                }
                 (Some(outgoing), None) if is_for_elsewhere(&station, &header) => outgoing.message(&header, message),
                 _ => continue,
             };
@@ -81,6 +87,13 @@ impl Member {
     }
 
     pub(super) fn send(&mut self, from: Node, to: Node, len: usize) {
+        if self.replies.is_empty() || self.lay(from, to, len) {
+            self.post(from, to, len);
+        }
+    }
+
+    /// Sends the message in the buffer, or keeps it until there is room.
+    pub(super) fn post(&mut self, from: Node, to: Node, len: usize) {
         let Some(message) = self.buffer.get(..len) else { return };
         let behind = self.outbox.iter().filter(|&&(_, waiting, _)| waiting == to).count();
         let posted = if behind == 0 { self.door().post(from, to, message) } else { Posted::Full };
@@ -189,6 +202,7 @@ impl Member {
             let life = match news {
                 News::Gone(life) => {
                     self.outbox.retain(|&(_, to, _)| to != node);
+                    self.replies.gone(node);
                     self.machine.on_gone(node, now());
                     reclaim(life);
                     Life(0)

@@ -50,7 +50,7 @@ use umbra_core::atomic::{AtomicU32, Ordering};
 use umbra_core::chain::{Call, Handle, Node, StartError};
 use umbra_core::time::Lapse;
 
-use super::answer::{Failure, Reply, answer};
+use super::answer::{Failure, Reply};
 use super::forked::Origin;
 use super::local::Wish;
 use super::member::Member;
@@ -280,9 +280,9 @@ impl Open {
             });
         }
         self.begun.retain(|(handle, slot)| {
-            let result = match member.machine.outcome(*handle) {
+            let result = match member.replies.answer(&member.machine, *handle) {
                 Ok(None) => return true,
-                Ok(Some(outcome)) => answer(&outcome).map_err(CallError::Failed),
+                Ok(Some(answer)) => answer.map_err(CallError::Failed),
                 Err(_) => Err(CallError::Over),
             };
             let _ = member.machine.release(*handle);

@@ -58,10 +58,12 @@ impl Member {
         let goes_on = worked || self.within.iter().any(Within::wishes);
         if self.look_at <= at || (goes_on && self.has_news()) || self.misses_somebody() {
             self.look_at = at + IDLE_LOOK;
+            self.sweep_replies();
             self.look();
         }
         worked |= self.flush();
         worked |= self.tend();
+        worked |= self.tend_replies(at);
         while let Some(action) = self.machine.poll(at, &mut self.buffer) {
             worked = true;
             match action {
@@ -76,7 +78,7 @@ impl Member {
                 Action::Ended { handle } => self.ended(handle),
             }
         }
-        if !self.machine.is_empty() || !self.outbox.is_empty() || self.held.is_some() || self.tells_others() {
+        if !self.machine.is_empty() || !self.outbox.is_empty() || self.held.is_some() || self.tells_others() || self.replies.are_waiting() {
             let soon = if self.outgoing.is_some() { TOLD_LOOK } else { LOOK };
             self.look_at = self.look_at.min(at + soon);
         }
@@ -85,7 +87,7 @@ impl Member {
 
     fn run(&mut self, handle: Handle) {
         let mut within = self.take_within(handle);
-        let Member { machine, functions, probe, node, station, .. } = self;
+        let Member { machine, functions, probe, node, station, replies, .. } = self;
         let ran = machine.run_on(handle, |function, work| {
             let Some(Some(user)) = functions.get_mut(usize::from(function)) else { return Verdict::Panic };
             let in_callback = matches!(work.phase, Phase::Wait(_));
@@ -93,10 +95,11 @@ impl Member {
             let mut run = |work: &mut Work<'_>| {
                 catch_unwind(AssertUnwindSafe(|| user(work, &mut local))).unwrap_or(Verdict::Panic)
             };
-            let verdict = match probe.as_ref().filter(|probe| probe.sees(function)) {
+            let probe = probe.as_ref().filter(|probe| probe.sees(function));
+            let verdict = replies.run(work, station, |work| match probe {
                 Some(probe) => probe.run(work, run),
                 None => run(work),
-            };
+            });
             within.ended_as(verdict)
         });
         let Ok((known, verdict)) = ran else { return debug_assert!(false, "the machine asked for it") };

@@ -4,9 +4,10 @@ use umbra_core::chain::{Node, busy, peek_carried, set_carried};
 use umbra_core::channel::Header;
 use umbra_core::codec::{Reader, Writer};
 use umbra_core::key::{Key, Span};
+use umbra_core::time::Time;
 use umbra_core::wire::Op;
 
-use super::fetch::{Fetch, Way};
+use super::fetch::{AFTER, Fetch, Way};
 use super::{Border, BorderError, ops};
 use crate::sys::clock::now;
 
@@ -14,8 +15,9 @@ use crate::sys::clock::now;
 const FRONT: usize = 8;
 
 impl Border {
-    /// Deals with a message if it is a request over data that does not lie here; whether it is.
-    pub(super) fn is_carried(&mut self, place: u32, header: Header, message: &[u8]) -> bool {
+    /// Deals with a message if its data does not lie here, but elsewhere; whether it is so. Who waits for it does so until then, if
+    /// that is known, or as long as it says.
+    pub(super) fn is_carried(&mut self, place: u32, header: Header, message: &[u8], until: Option<Time>) -> bool {
         let shape = self.station.shape();
         let Some(fetch) = &mut self.fetch else { return false };
         let Some(carried) = peek_carried(message) else { return false };
@@ -32,6 +34,10 @@ impl Border {
                 self.spare(message);
             }
             Way::Waits => {}
+            Way::Refused if carried.is_answer => {
+                let until = until.unwrap_or_else(|| now() + carried.budget + AFTER);
+                return fetch.keep(place, until, header, message);
+            }
             Way::Refused => {
                 let len = busy(message, &mut self.scratch).unwrap_or(0);
                 self.refuse(header, len);
@@ -39,6 +45,17 @@ impl Border {
             Way::Without => return false,
         }
         true
+    }
+
+    /// Lets answers go on whose replies find room by now.
+    pub(super) fn flush_kept(&mut self) {
+        let Some(fetch) = self.fetch.as_mut().filter(|fetch| fetch.keeps()) else { return };
+        for kept in fetch.kept(now()) {
+            if !self.is_carried(kept.place, kept.header, &kept.message, Some(kept.until)) {
+                self.hand_in(kept.header, &kept.message);
+            }
+            self.spare(kept.message);
+        }
     }
 
     /// Gives data that was fetched its own name back in a message that goes elsewhere.
@@ -57,9 +74,16 @@ impl Border {
         let Some(fetch) = &mut self.fetch else { return };
         fetch.part(place, |node| shape.place(node) == place);
         while let Some((header, message)) = self.fetch.as_mut().and_then(Fetch::ready) {
-            let len = busy(&message, &mut self.scratch).unwrap_or(0);
-            self.refuse(header, len);
+            self.refuse_or_hand_in(header, &message);
             self.spare(message);
+        }
+    }
+
+    /// The data of a message does not come: a request is refused, and may be made again; an answer goes on without.
+    fn refuse_or_hand_in(&mut self, header: Header, message: &[u8]) {
+        match busy(message, &mut self.scratch) {
+            Some(len) => self.refuse(header, len),
+            None => self.hand_in(header, message),
         }
     }
 
@@ -75,13 +99,17 @@ impl Border {
         let malformed = |_| BorderError::Malformed;
         let mut from = Reader::new(body);
         let serial = from.u32().map_err(malformed)?;
-        from.u32().map_err(malformed)?;
+        let is_last = match from.u32().map_err(malformed)? {
+            0 => false,
+            1 => true,
+            _ => return Err(BorderError::Malformed),
+        };
         let key = Key::from_bits(from.u64().map_err(malformed)?);
         let (offset, len) = (from.u64().map_err(malformed)?, from.u64().map_err(malformed)?);
         let span = Span { key, offset, len };
         // What was fetched from its maker is given on.
         let here = self.fetch.as_ref().and_then(|fetch| fetch.here(span)).unwrap_or(span);
-        let is_sound = from.rest().is_empty() && self.give.ask(place, serial, here);
+        let is_sound = from.rest().is_empty() && self.give.ask(place, serial, here, is_last);
         if is_sound { Ok(()) } else { Err(BorderError::Malformed) }
     }
 
@@ -96,8 +124,7 @@ impl Border {
         while let Some((header, message)) = self.fetch.as_mut().and_then(Fetch::ready) {
             // Only that place has it no more: whoever is elsewhere sends his request again, and is asked for it.
             if missing > 0 && shape.place(Node(header.sender as u32)) != place {
-                let len = busy(&message, &mut self.scratch).unwrap_or(0);
-                self.refuse(header, len);
+                self.refuse_or_hand_in(header, &message);
             } else {
                 self.hand_in(header, &message);
             }
@@ -110,7 +137,7 @@ impl Border {
     pub(super) fn poll_data(&mut self, has_room: &impl Fn(u32) -> bool, to: &mut [u8]) -> Option<(u32, Op, usize)> {
         if let Some((place, pull)) = self.fetch.as_mut().and_then(Fetch::pull) {
             let mut to = Writer::new(to);
-            to.u32(pull.serial).and_then(|()| to.u32(0)).ok()?;
+            to.u32(pull.serial).and_then(|()| to.u32(pull.is_last.into())).ok()?;
             for word in [pull.span.key.to_bits(), pull.span.offset, pull.span.len] {
                 to.u64(word).ok()?;
             }

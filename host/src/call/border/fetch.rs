@@ -33,7 +33,7 @@ const WAITING: usize = 64;
 /// gets there.
 const USERS: usize = 4096;
 /// How long after the end of its time a call's data may be in use still.
-const AFTER: Lapse = Lapse::from_secs(1);
+pub(super) const AFTER: Lapse = Lapse::from_secs(1);
 
 /// A request over fetched data that has no answer yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +61,8 @@ struct Landing {
     /// As it is called where its maker has laid it.
     span: Span,
     offer: Offer,
+    /// It is the reply of an answer, which one member reads.
+    is_answer: bool,
     asked: u64,
     come: u64,
     users: Vec<User>,
@@ -76,11 +78,22 @@ struct Waiting {
     message: Vec<u8>,
 }
 
+/// An answer whose reply finds no room here.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) place: u32,
+    pub(super) until: Time,
+    pub(super) header: Header,
+    pub(super) message: Vec<u8>,
+}
+
 /// A piece to be asked for: `len` bytes of the span of this key, from `offset` on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Pull {
     pub(super) serial: u32,
     pub(super) span: Span,
+    /// With it all of a reply has gone, and is not needed there any more.
+    pub(super) is_last: bool,
 }
 
 /// What is to be done with a request over data elsewhere.
@@ -104,6 +117,8 @@ pub(super) struct Fetch {
     landings: Vec<Landing>,
     /// Requests that wait no more, in their order.
     ready: VecDeque<(Header, Vec<u8>)>,
+    /// Answers whose replies find no room, in their order.
+    kept: VecDeque<Kept>,
     /// What such requests and landings that are over lay in: others use it again, so that nothing is allocated for them.
     spare: Vec<Vec<u8>>,
     lists: Vec<(Vec<User>, Vec<Waiting>)>,
@@ -123,6 +138,7 @@ impl Fetch {
             shelf,
             landings: Vec::with_capacity(OFFERS),
             ready: VecDeque::with_capacity(WAITING),
+            kept: VecDeque::new(),
             spare: Vec::with_capacity(WAITING),
             lists: Vec::with_capacity(OFFERS),
             serial: 0,
@@ -144,7 +160,8 @@ impl Fetch {
     /// A request has come from that place over data that does not lie here.
     pub(super) fn request(&mut self, place: u32, header: Header, carried: &Carried, message: &[u8], now: Time) -> Way {
         self.expire(now);
-        let Carried { call, span, budget } = *carried;
+        self.collect();
+        let Carried { is_answer, call, span, budget } = *carried;
         if span.offset.checked_add(span.len).is_none() {
             return Way::Without;
         }
@@ -155,7 +172,8 @@ impl Fetch {
                 Ok(offer) => {
                     self.serial = self.serial.wrapping_add(1);
                     let (serial, (users, waiting)) = (self.serial, self.lists.pop().unwrap_or_default());
-                    self.landings.push(Landing { serial, place, span, offer, asked: 0, come: 0, users, waiting });
+                    let landing = Landing { serial, place, span, offer, is_answer, asked: 0, come: 0, users, waiting };
+                    self.landings.push(landing);
                     self.landings.len() - 1
                 }
                 Err(OfferError::TooMany) => return Way::Refused,
@@ -206,7 +224,8 @@ impl Fetch {
                 let span = Span { offset: landing.span.offset + landing.asked, len, ..landing.span };
                 landing.asked += len;
                 *asked += len;
-                return Some((landing.place, Pull { serial: landing.serial, span }));
+                let is_last = landing.is_answer && landing.asked == landing.span.len;
+                return Some((landing.place, Pull { serial: landing.serial, span, is_last }));
             }
         }
         None
@@ -279,12 +298,16 @@ impl Fetch {
 
     /// A request is over: it was answered, refused, or given up; if it waits, it does not go on.
     pub(super) fn over(&mut self, call: CallId, from: Node, to: Node) {
-        self.forget(|user| (user.call, user.from, user.to) == (call, from, to));
+        self.forget(|user, _| (user.call, user.from, user.to) == (call, from, to));
     }
 
-    /// These members are gone, wherever they were.
+    /// These members are gone, wherever they were: what they wanted, and what they said that has not come.
     pub(super) fn gone(&mut self, is_gone: impl Fn(Node) -> bool) {
-        self.forget(|user| is_gone(user.from) || is_gone(user.to));
+        self.kept.retain(|Kept { header, .. }| {
+            !is_gone(Node(header.sender as u32)) && !is_gone(Node((header.hints >> 32) as u32))
+        });
+        // An answer whose reply has come is its reader's.
+        self.forget(|user, is_read| is_gone(user.to) || (is_gone(user.from) && !is_read));
     }
 
     /// The way to a place is lost, and all that was on it, as are those for whom `is_gone`. The requests of others that waited for
@@ -321,16 +344,47 @@ impl Fetch {
         Some(landing.span)
     }
 
+    /// Frees the memory of replies that were read.
+    fn collect(&mut self) {
+        let station = self.station.clone();
+        self.remove(|landing| landing.is_answer && landing.offer.is_released(&station));
+    }
+
+    /// An answer has come from that place whose reply finds no room: it is kept until there is some, at most so long; whether it
+    /// is.
+    pub(super) fn keep(&mut self, place: u32, until: Time, header: Header, message: &[u8]) -> bool {
+        let keeps = self.kept.len() < USERS;
+        if keeps {
+            let message = copied(&mut self.spare, &self.station, message);
+            self.kept.push_back(Kept { place, until, header, message });
+        }
+        keeps
+    }
+
+    /// Whether any answers are kept.
+    pub(super) fn keeps(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
+    /// The answers that are kept and are waited for still: each finds room now, or is to be kept again.
+    pub(super) fn kept(&mut self, now: Time) -> VecDeque<Kept> {
+        let mut kept = take(&mut self.kept);
+        kept.retain(|kept| kept.until > now);
+        kept
+    }
+
     fn expire(&mut self, now: Time) {
         if self.landings.iter().any(|landing| landing.users.iter().any(|user| user.until <= now)) {
-            self.forget(|user| user.until <= now);
+            self.forget(|user, _| user.until <= now);
         }
     }
 
-    fn forget(&mut self, is_over: impl Fn(&User) -> bool) {
+    /// Forgets who is over; whether the reply of its answer has come is told as well.
+    fn forget(&mut self, is_over: impl Fn(&User, bool) -> bool) {
         for landing in &mut self.landings {
-            landing.users.retain(|user| !is_over(user));
-            landing.waiting.retain(|waiting| !is_over(&waiting.user));
+            let is_read = landing.is_answer && landing.come == landing.span.len;
+            landing.users.retain(|user| !is_over(user, is_read));
+            landing.waiting.retain(|waiting| !is_over(&waiting.user, is_read));
         }
         self.tidy();
     }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use umbra_core::chain::Data;
 use umbra_core::key::Span;
 
-use super::super::offer::look;
+use super::super::offer::{look, release};
 use super::super::station::Station;
 use super::fetch::{PIECE, WINDOW};
 
@@ -22,6 +22,8 @@ struct Piece {
     place: u32,
     serial: u32,
     span: Span,
+    /// With it all of a reply has gone, which nobody else reads.
+    is_last: bool,
 }
 
 /// What other places have asked for.
@@ -50,12 +52,12 @@ impl Give {
     }
 
     /// A place asks for a piece; false if it has asked for more than it may.
-    pub(super) fn ask(&mut self, place: u32, serial: u32, span: Span) -> bool {
+    pub(super) fn ask(&mut self, place: u32, serial: u32, span: Span, is_last: bool) -> bool {
         let open = self.pieces.iter().filter(|piece| piece.place == place);
         let (count, bytes) = open.fold((0, 0), |(count, bytes), piece| (count + 1, bytes + piece.span.len));
         let is_sound = count < PIECES && (1..=PIECE).contains(&span.len) && bytes + span.len <= WINDOW;
         if is_sound {
-            self.pieces.push_back(Piece { place, serial, span });
+            self.pieces.push_back(Piece { place, serial, span, is_last });
             self.is_stalled = false;
         }
         is_sound
@@ -77,7 +79,7 @@ impl Give {
         let at = self.pieces.iter().position(|piece| has_room(piece.place));
         self.is_stalled = at.is_none() && !self.pieces.is_empty();
         let at = at?;
-        let Piece { place, serial, span } = *self.pieces.get(at)?;
+        let Piece { place, serial, span, is_last } = *self.pieces.get(at)?;
         let part = Span { len: span.len.min(to.len() as u64), ..span };
         let into = to.get_mut(..part.len as usize)?;
         let read = look(station, Data::Span(part), |bytes| bytes.read(0, into));
@@ -89,6 +91,9 @@ impl Give {
         let rest = Span { offset: span.offset + part.len, len: span.len - part.len, ..span };
         if rest.len == 0 {
             self.pieces.remove(at);
+            if is_last {
+                release(station, span);
+            }
         } else if let Some(piece) = self.pieces.get_mut(at) {
             piece.span = rest;
         }
