@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use umbra::call::{Member, Reply, Station, StreamError, WaitError, Window};
 use umbra_core::chain::{Call, Code, Data, Node, Plan, StartError};
 use umbra_core::tree::Shape;
-use umbra_tests::call::{member, words_of};
+use umbra_tests::call::{member, vectors, vectors_sum, words_of};
 use umbra_tests::hosts::Hosts;
 
 const LONG: Duration = Duration::from_secs(30);
@@ -80,6 +80,26 @@ fn s58_data_of_any_length_crosses_once_to_each_host_through_memory_for_a_window(
     ranks.first.stream(&chain, &data, WINDOW, add).unwrap();
     assert_eq!(total, sum.wrapping_mul(3));
     println!("48 MiB to two other hosts, one after the other, in {:?}", begun.elapsed());
+}
+
+#[test]
+fn s60_long_replies_of_ranks_on_three_hosts_cross_once_an_edge() {
+    let hosts = Hosts::start("hosts-replies", 3, 2);
+    let mut ranks = Ranks::on(&hosts);
+    let (seats, bytes) = (ranks.seats.clone(), 3 << 20);
+    let fetched = || -> Vec<u64> { (0..3).map(|host| hosts.figure(host, "call_bytes_fetched")).collect() };
+    for (shape, come) in [(Shape::FLAT, [2, 0, 0]), (Shape::CHAIN, [1, 1, 0])] {
+        // An agent has memory for one such reply, so that the second one waits.
+        for _ in 0..2 {
+            let before = fetched();
+            let call = Call { plan: Plan::Shape(shape), ..vectors(&seats, &[], bytes) };
+            let handle = ranks.first.start(&call).unwrap();
+            let reply = ranks.first.wait(handle, LONG).unwrap_or_else(|error| panic!("{shape:?}: {error}"));
+            assert!(reply.data == vectors_sum(&seats, bytes), "{shape:?}");
+            let came: Vec<u64> = fetched().iter().zip(before).map(|(after, before)| after - before).collect();
+            assert_eq!(came, come.map(|replies| replies * u64::from(bytes)), "{shape:?}");
+        }
+    }
 }
 
 #[test]

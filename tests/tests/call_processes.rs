@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use umbra::call::{Failure, Member, Reply, Shape, Station, WaitError};
 use umbra_core::chain::{Call, Code, Mode, Node, Plan, Stage};
 use umbra_core::tree;
-use umbra_tests::call::{Act, INNER, call, header, member, relayed, words_of};
+use umbra_tests::call::{Act, INNER, call, header, member, relayed, vectors, vectors_sum, words_of};
 use umbra_tests::rig::{Guarded, all_gone};
 
 /// Far beyond anything that a loaded machine needs.
@@ -277,6 +277,29 @@ fn s13_a_member_that_is_killed_in_a_call_within_another_one_is_named_to_the_func
     job.recovers();
     let handle = job.first.start(&relayed(&[Node(0)], &[])).unwrap();
     assert_eq!(job.first.wait(handle, LONG).unwrap().data, good().data);
+}
+
+#[test]
+fn s60_a_member_that_is_killed_while_long_replies_are_combined_is_named_and_leaves_no_memory_taken() {
+    let mut job = Job::start();
+    // There is memory for one such reply in each member.
+    let (all, bytes) = (all(), 1 << 20);
+    let sum = vectors_sum(&all, bytes);
+    for (victim, act) in [(6, Act::DieInFunc), (2, Act::DieInFunc), (2, Act::DieInCallback), (1, Act::DieInCallback)] {
+        let victim = Node(victim);
+        let head = header(victim, act);
+        let handle = job.first.start(&vectors(&all, &head, bytes)).unwrap();
+        let Err(WaitError::Failed(failure)) = job.first.wait(handle, LONG) else { panic!("{victim} is dead") };
+        assert_eq!((failure.records[0].origin, failure.records[0].code), (victim, Code::PeerDead), "{act:?}");
+        job.again(victim);
+        job.recovers();
+        // Long before the time of the call that failed is over.
+        let start = Instant::now();
+        let handle = job.first.start(&vectors(&all, &[], bytes)).unwrap();
+        let reply = job.first.wait(handle, LONG).unwrap_or_else(|error| panic!("after {act:?} at {victim}: {error}"));
+        assert!(reply.data == sum);
+        assert!(start.elapsed() < Duration::from_secs(8), "{:?} after {act:?} at {victim}", start.elapsed());
+    }
 }
 
 #[test]
