@@ -1,5 +1,5 @@
-/* Offered data and streams of chained calls in C: a parent and its children meet, and all of them read what the parent has laid
- * down once.
+/* Offered data, streams and long replies of chained calls in C: a parent and its children meet, all of them read what the parent
+ * has laid down once, and answer with as much.
  *
  * It checks what it is told and exits with 0 only if all of it is right.
  */
@@ -69,6 +69,27 @@ static int streamed(void *user, struct umbra_gpc_work *work)
     return sum(user, work);
 }
 
+/* Every word of the reply is that of the same place, times the number of members that it is of. */
+static int all_words(void *user, struct umbra_gpc_work *work)
+{
+    uint64_t *ours = work->reply_data;
+    const uint64_t *theirs = work->child_data;
+    size_t i;
+    (void)user;
+    if (work->phase != UMBRA_GPC_WAIT) {
+        if (work->reply_data_capacity != sizeof words)
+            return 92;
+        memcpy(work->reply_data, words, sizeof words);
+        work->reply_data_length = sizeof words;
+        return 0;
+    }
+    if (work->child_data_length != sizeof words || work->reply_data_length != sizeof words)
+        return 91;
+    for (i = 0; i < WORDS; i++)
+        ours[i] += theirs[i];
+    return 0;
+}
+
 static int over(void *user, struct umbra_gpc_work *work)
 {
     (void)work;
@@ -81,6 +102,7 @@ static void take_part(umbra_station station, uint32_t node, int *is_over, umbra_
     must(umbra_gpc_join(station, node, NULL, member));
     must(umbra_gpc_register(*member, "sum", sum, NULL));
     must(umbra_gpc_register(*member, "streamed", streamed, NULL));
+    must(umbra_gpc_register(*member, "all words", all_words, NULL));
     must(umbra_gpc_register(*member, "over", over, is_over));
 }
 
@@ -257,6 +279,30 @@ static void streams(umbra_member member)
     CHECK(umbra_gpc_stream(member, &call, NULL, each, &told, &answer) == -UMBRA_EINVAL);
 }
 
+static void long_replies(umbra_member member)
+{
+    static uint64_t reply[WORDS];
+    struct umbra_gpc_call call = call_of("all words");
+    struct umbra_gpc_answer answer = answer_in(reply, NULL, 0);
+    size_t i;
+    doing = "long replies";
+    call.reply_data = sizeof words;
+    CHECK(umbra_gpc_exec(member, &call, &answer) == -UMBRA_ESIZE && answer.data_length == sizeof words);
+    answer.data_capacity = sizeof reply;
+    must(umbra_gpc_exec(member, &call, &answer));
+    CHECK(answer.ok == MEMBERS && answer.data_length == sizeof words);
+    for (i = 0; i < WORDS; i++)
+        CHECK(reply[i] == MEMBERS * words[i]);
+    /* Nobody has as much memory. */
+    call.reply_data = sizeof words + 128;
+    CHECK(umbra_gpc_exec(member, &call, &answer) == -UMBRA_ETOOLONG);
+    call.mode = UMBRA_GPC_RENDEZVOUS;
+    CHECK(umbra_gpc_exec(member, &call, &answer) == -UMBRA_ETOOLONG);
+    call.reply_data = sizeof words;
+    must(umbra_gpc_exec(member, &call, &answer));
+    CHECK(reply[WORDS - 1] == MEMBERS * words[WORDS - 1]);
+}
+
 int main(void)
 {
     struct umbra_station_options options;
@@ -287,6 +333,7 @@ int main(void)
 
     offers(member);
     streams(member);
+    long_replies(member);
 
     doing = "the end";
     call = call_of("over");

@@ -1383,7 +1383,7 @@ struct umbra_station_options {
     uint32_t messages;              /* that can wait for a member; 0: 128 */
     uint32_t message_bytes;         /* of the longest message; 0: 4096 */
     uint32_t reserved;
-    uint64_t offer_bytes;           /* in which each member can offer data */
+    uint64_t offer_bytes;           /* in which each member can offer data, and keep long replies */
 };
 
 /* Makes a meeting place with empty seats; it lives as long as somebody has it. */
@@ -1520,6 +1520,8 @@ int umbra_gpc_release(umbra_member member, const char *name);
 #define UMBRA_GPC_ORDERED 4         /* combine in the order of the children */
 #define UMBRA_GPC_CUT_THROUGH 8     /* send the request on before the function runs */
 #define UMBRA_GPC_DEDUP 32          /* whoever is listed again counts once, where it is listed first */
+#define UMBRA_GPC_RENDEZVOUS 64     /* replies stay with their members until they are combined, in any case where they are too
+                                     * long for messages: up to offer_bytes of the station */
 #define UMBRA_GPC_COORDINATE 65536  /* the function does not run at the maker */
 
 /* As long as a call may take; within another one UMBRA_FOREVER is as long as that. */

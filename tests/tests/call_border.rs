@@ -327,7 +327,9 @@ fn s60_long_replies_cross_borders_one_by_one_over_any_tree() {
     let shapes = [tree::Shape::BINARY, tree::Shape::BINOMIAL, tree::Shape::FLAT, tree::Shape::CHAIN];
     // How many replies come to each place from others; there is memory for one at a time.
     let come = [[3, 1, 0], [2, 0, 0], [4, 0, 0], [1, 1, 0], [1, 1, 0]];
-    for ((round, plan), come) in shapes.map(Plan::Shape).into_iter().chain([Plan::Parents(&domains)]).enumerate().zip(come) {
+    for ((round, plan), come) in
+        shapes.map(Plan::Shape).into_iter().chain([Plan::Parents(&domains)]).enumerate().zip(come)
+    {
         let before = world.fetched();
         let handle = world.start(&Call { plan, ..vectors(&all, &[], bytes) });
         let reply = world.end(handle).unwrap_or_else(|failure| panic!("tree {round}: {failure}"));

@@ -1,4 +1,6 @@
-//! Replies that are longer than a message, which stay with whoever wrote them until they are combined.
+//! Replies that are longer than a message.
+//!
+//! They stay with whoever wrote them until they are combined.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::time::Duration;

@@ -182,7 +182,10 @@ impl fmt::Display for StartError {
             StartError::ReplyWithoutCallback => f.write_str("a reply needs a callback that combines it: name one"),
             StartError::HeaderTooLong { len, max } => write!(f, "a header of {len} bytes, at most {max} are taken"),
             StartError::TooLarge { needed, allowed } => {
-                write!(f, "the call needs {needed} bytes where {allowed} are allowed: offer its data as a span")
+                write!(
+                    f,
+                    "the call needs {needed} bytes where {allowed} are allowed: offer its data as a span, or allow less reply"
+                )
             }
             StartError::TooMany { members, max } => write!(f, "{members} members, at most {max} are taken"),
             StartError::DuplicateId { id, first, second } => {

@@ -25,12 +25,14 @@
 //! Invariants: a message is put only into the inbox of the life that it was sent to; a frame speaks only for members of the
 //! place that it came from.
 
+mod crossings;
 mod data;
 mod error;
 mod fetch;
 mod give;
 mod greet;
 mod inboxes;
+mod kept;
 mod part;
 
 use umbra_core::chain::{Life, Node, busy, peek_answer, peek_cancel};
@@ -38,10 +40,12 @@ use umbra_core::channel::Header;
 use umbra_core::codec::{Reader, Writer};
 use umbra_core::wire::Op;
 
+pub use self::crossings::Crossings;
 pub use self::error::BorderError;
 use self::fetch::Fetch;
 use self::give::Give;
 use self::inboxes::{Inboxes, Put, header, turned};
+use self::kept::Answers;
 use super::forked::Origin;
 use super::join::{JoinError, sit};
 use super::outgoing::{Outgoing, Record, Sits, record};
@@ -80,25 +84,6 @@ struct Way {
     has_met: bool,
 }
 
-/// Counts of what crossed a border; they wrap.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Crossings {
-    /// Messages that went to other places.
-    pub sent: u64,
-    /// Messages that came from there.
-    pub received: u64,
-    /// Requests refused for lack of room, here or on the way.
-    pub refused: u64,
-    /// Messages dropped that were of or for an earlier life.
-    pub stale: u64,
-    /// Messages dropped that came for a member that takes nothing out of its inbox, behind a thousand others.
-    pub lost: u64,
-    /// Bytes of data offered here that went to other places.
-    pub given_bytes: u64,
-    /// Bytes of data offered elsewhere that came here.
-    pub fetched_bytes: u64,
-}
-
 /// The border of one place. In a child that was forked off it does nothing: seats, inboxes and links are its parent's.
 #[derive(Debug)]
 pub struct Border {
@@ -120,6 +105,7 @@ pub struct Border {
     /// Offered data of members elsewhere, and of members here. `None`: nobody can offer any.
     fetch: Option<Fetch>,
     give: Give,
+    answers: Answers,
     crossings: Crossings,
     scratch: Vec<u8>,
 }
@@ -150,16 +136,10 @@ impl Border {
             news: None,
             fetch,
             give: Give::default(),
+            answers: Answers::default(),
             crossings: Crossings::default(),
             scratch,
         })
-    }
-
-    /// What crossed so far.
-    #[must_use]
-    pub fn crossings(&self) -> Crossings {
-        let fetched_bytes = self.fetch.as_ref().map_or(0, Fetch::bytes);
-        Crossings { given_bytes: self.give.bytes(), fetched_bytes, ..self.crossings }
     }
 
     pub(super) fn is_inherited(&self) -> bool {
@@ -182,10 +162,8 @@ impl Border {
     /// called again soon.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        !self.is_inherited() && {
-            let keeps = self.fetch.as_ref().is_some_and(Fetch::keeps);
-            keeps || self.inboxes.are_waited_for() || self.give.is_stalled()
-        }
+        let waits = !self.answers.is_empty() || self.inboxes.are_waited_for() || self.give.is_stalled();
+        waits && !self.is_inherited()
     }
 
     /// There is a new link to a place.
@@ -243,6 +221,7 @@ impl Border {
                 let node = Node(from.u32().map_err(malformed)?);
                 let life = Life(from.u32().map_err(malformed)?);
                 self.of(place, node)?;
+                self.answers.gone(|other| other == node);
                 if let Some(fetch) = &mut self.fetch {
                     fetch.gone(|other| other == node);
                 }
@@ -348,6 +327,7 @@ impl Border {
                     if let Some(lives) = self.lives.get_mut(sits.node.index()) {
                         *lives = (sits.life, sits.life);
                     }
+                    self.answers.gone(|node| node == sits.node);
                     if let Some(fetch) = &mut self.fetch {
                         fetch.gone(|node| node == sits.node);
                     }

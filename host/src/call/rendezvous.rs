@@ -15,7 +15,9 @@
 //! does not read because its call has ended. An answer whose reply finds no room
 //! waits, and nothing else waits for it; so nothing goes in a circle, because a parent reads and releases without needing room.
 
-use umbra_core::chain::{Answer, Call, CallId, Caps, Data, Handle, Machine, Mode, Node, Phase, StartError, Verdict, Work};
+use umbra_core::chain::{
+    Answer, Call, CallId, Caps, Data, Handle, Machine, Mode, Node, Phase, StartError, Verdict, Work,
+};
 use umbra_core::chain::{peek_carried, set_carried};
 use umbra_core::error::Stale;
 use umbra_core::key::{Key, Span};

@@ -37,7 +37,7 @@ pub struct Shape {
     pub messages: u32,
     /// Bytes of the longest message.
     pub message_bytes: u32,
-    /// Bytes in which each member can offer data; no memory is used before that.
+    /// Bytes in which each member can offer data, and keep long replies for whoever reads them; no memory is used before that.
     pub offer_bytes: u64,
 }
 

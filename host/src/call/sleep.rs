@@ -62,7 +62,11 @@ impl Member {
         let Ok(inbox) = self.station.inbox(self.node) else { return };
         let until = [end, self.look_at, self.probe_at, self.machine.deadline().unwrap_or(Time::NEVER)];
         let mut until = until.into_iter().min().unwrap_or(end);
-        if !self.outbox.is_empty() || self.held.is_some() || self.replies.are_waiting() || self.within.iter().any(Within::wishes) {
+        if !self.outbox.is_empty()
+            || self.held.is_some()
+            || self.replies.are_waiting()
+            || self.within.iter().any(Within::wishes)
+        {
             until = until.min(at + PROBE);
         }
         let rings = || self.bell.as_ref().is_some_and(|bell| bell.load(Ordering::Acquire) != 0);

@@ -78,7 +78,12 @@ impl Member {
                 Action::Ended { handle } => self.ended(handle),
             }
         }
-        if !self.machine.is_empty() || !self.outbox.is_empty() || self.held.is_some() || self.tells_others() || self.replies.are_waiting() {
+        if !self.machine.is_empty()
+            || !self.outbox.is_empty()
+            || self.held.is_some()
+            || self.tells_others()
+            || !self.replies.is_empty()
+        {
             let soon = if self.outgoing.is_some() { TOLD_LOOK } else { LOOK };
             self.look_at = self.look_at.min(at + soon);
         }

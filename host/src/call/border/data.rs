@@ -8,6 +8,7 @@ use umbra_core::time::Time;
 use umbra_core::wire::Op;
 
 use super::fetch::{AFTER, Fetch, Way};
+use super::kept::Kept;
 use super::{Border, BorderError, ops};
 use crate::sys::clock::now;
 
@@ -36,7 +37,7 @@ impl Border {
             Way::Waits => {}
             Way::Refused if carried.is_answer => {
                 let until = until.unwrap_or_else(|| now() + carried.budget + AFTER);
-                return fetch.keep(place, until, header, message);
+                return self.answers.keep(Kept { place, until, header, message: message.to_vec() });
             }
             Way::Refused => {
                 let len = busy(message, &mut self.scratch).unwrap_or(0);
@@ -49,12 +50,10 @@ impl Border {
 
     /// Lets answers go on whose replies find room by now.
     pub(super) fn flush_kept(&mut self) {
-        let Some(fetch) = self.fetch.as_mut().filter(|fetch| fetch.keeps()) else { return };
-        for kept in fetch.kept(now()) {
-            if !self.is_carried(kept.place, kept.header, &kept.message, Some(kept.until)) {
-                self.hand_in(kept.header, &kept.message);
+        for Kept { place, until, header, message } in self.answers.take(now()) {
+            if !self.is_carried(place, header, &message, Some(until)) {
+                self.hand_in(header, &message);
             }
-            self.spare(kept.message);
         }
     }
 
@@ -71,6 +70,7 @@ impl Border {
     pub(super) fn part_data(&mut self, place: u32) {
         let shape = self.station.shape();
         self.give.part(place);
+        self.answers.gone(|node| shape.place(node) == place);
         let Some(fetch) = &mut self.fetch else { return };
         fetch.part(place, |node| shape.place(node) == place);
         while let Some((header, message)) = self.fetch.as_mut().and_then(Fetch::ready) {

@@ -78,15 +78,6 @@ struct Waiting {
     message: Vec<u8>,
 }
 
-/// An answer whose reply finds no room here.
-#[derive(Debug)]
-pub(super) struct Kept {
-    pub(super) place: u32,
-    pub(super) until: Time,
-    pub(super) header: Header,
-    pub(super) message: Vec<u8>,
-}
-
 /// A piece to be asked for: `len` bytes of the span of this key, from `offset` on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Pull {
@@ -117,8 +108,6 @@ pub(super) struct Fetch {
     landings: Vec<Landing>,
     /// Requests that wait no more, in their order.
     ready: VecDeque<(Header, Vec<u8>)>,
-    /// Answers whose replies find no room, in their order.
-    kept: VecDeque<Kept>,
     /// What such requests and landings that are over lay in: others use it again, so that nothing is allocated for them.
     spare: Vec<Vec<u8>>,
     lists: Vec<(Vec<User>, Vec<Waiting>)>,
@@ -138,7 +127,6 @@ impl Fetch {
             shelf,
             landings: Vec::with_capacity(OFFERS),
             ready: VecDeque::with_capacity(WAITING),
-            kept: VecDeque::new(),
             spare: Vec::with_capacity(WAITING),
             lists: Vec::with_capacity(OFFERS),
             serial: 0,
@@ -303,9 +291,6 @@ impl Fetch {
 
     /// These members are gone, wherever they were: what they wanted, and what they said that has not come.
     pub(super) fn gone(&mut self, is_gone: impl Fn(Node) -> bool) {
-        self.kept.retain(|Kept { header, .. }| {
-            !is_gone(Node(header.sender as u32)) && !is_gone(Node((header.hints >> 32) as u32))
-        });
         // An answer whose reply has come is its reader's.
         self.forget(|user, is_read| is_gone(user.to) || (is_gone(user.from) && !is_read));
     }
@@ -348,29 +333,6 @@ impl Fetch {
     fn collect(&mut self) {
         let station = self.station.clone();
         self.remove(|landing| landing.is_answer && landing.offer.is_released(&station));
-    }
-
-    /// An answer has come from that place whose reply finds no room: it is kept until there is some, at most so long; whether it
-    /// is.
-    pub(super) fn keep(&mut self, place: u32, until: Time, header: Header, message: &[u8]) -> bool {
-        let keeps = self.kept.len() < USERS;
-        if keeps {
-            let message = copied(&mut self.spare, &self.station, message);
-            self.kept.push_back(Kept { place, until, header, message });
-        }
-        keeps
-    }
-
-    /// Whether any answers are kept.
-    pub(super) fn keeps(&self) -> bool {
-        !self.kept.is_empty()
-    }
-
-    /// The answers that are kept and are waited for still: each finds room now, or is to be kept again.
-    pub(super) fn kept(&mut self, now: Time) -> VecDeque<Kept> {
-        let mut kept = take(&mut self.kept);
-        kept.retain(|kept| kept.until > now);
-        kept
     }
 
     fn expire(&mut self, now: Time) {
