@@ -388,4 +388,38 @@ mod tests {
             assert_eq!(Head::parse(&mut Reader::new(&bytes)), Ok(head));
         }
     }
+
+    fn parsed(bytes: &[u8]) -> Option<Response<'_>> {
+        let mut from = Reader::new(bytes);
+        let head = Head::parse(&mut from).ok().filter(|head| head.kind == Kind::Response)?;
+        Response::parse(&head, &mut from)
+    }
+
+    #[test]
+    fn an_answer_of_a_rendezvous_has_a_span_and_a_time_and_nothing_else() {
+        let (call, edge) =
+            (CallId { root: Node(4), life: Life(5), seq: 6 }, Edge { index: 1, generation: 2, ordinal: 3 });
+        let span = span_bytes(Span { key: Key::from_bits(7), offset: 8, len: 9 });
+        let mut bytes = [0; RESPONSE + 2 + SPAN];
+        for (budget_us, data, is_one) in [
+            (None, &span[..], true),
+            (None, &span[1..], true),
+            (Some(0), &span[..], true),
+            (Some(10), &span[..], true),
+            (Some(10), &[], true),
+            (Some(10), &span[1..], false),
+        ] {
+            let response = Response { nodes: 11, budget_us, header: &[12, 13], data };
+            let len = response.emit(call, edge, &mut bytes);
+            assert_eq!(len, Ok(RESPONSE + 2 + data.len()));
+            let bytes = &bytes[..RESPONSE + 2 + data.len()];
+            assert_eq!(parsed(bytes), is_one.then_some(response));
+            assert!((0..bytes.len()).all(|len| parsed(&bytes[..len]).is_none()));
+        }
+        // A time in an answer of no rendezvous.
+        let response = Response { nodes: 11, budget_us: None, header: &[], data: &[] };
+        assert_eq!(response.emit(call, edge, &mut bytes), Ok(RESPONSE));
+        bytes[36] = 1;
+        assert_eq!(parsed(&bytes[..RESPONSE]), None);
+    }
 }

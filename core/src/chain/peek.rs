@@ -93,3 +93,34 @@ pub fn busy(message: &[u8], to: &mut [u8]) -> Option<usize> {
     let (head, _) = head(message).filter(|(head, _)| head.kind == Kind::Request)?;
     Head { attempt: head.attempt, ..Head::new(Kind::Busy, head.call, head.edge) }.emit_bare(to).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::RESPONSE;
+    use super::super::name::{Edge, Life, Node};
+    use super::*;
+    use crate::key::Key;
+
+    #[test]
+    fn where_the_reply_of_an_answer_lies_can_be_said_anew_and_its_length_stays() {
+        let (call, edge) =
+            (CallId { root: Node(4), life: Life(5), seq: 6 }, Edge { index: 1, generation: 2, ordinal: 3 });
+        let span = Span { key: Key::from_bits(7), offset: 8, len: 9 };
+        let mut message = [0; RESPONSE + SPAN];
+        let response = Response { nodes: 1, budget_us: Some(1000), header: &[], data: &span_bytes(span) };
+        assert_eq!(response.emit(call, edge, &mut message), Ok(message.len()));
+        let carried = Carried { is_answer: true, call, span, budget: Lapse::from_micros(1000) };
+        assert_eq!(peek_carried(&message), Some(carried));
+        let there = Span { key: Key::from_bits(10), offset: 11, len: 9 };
+        assert!(set_carried(&mut message, there));
+        assert_eq!(peek_carried(&message), Some(Carried { span: there, ..carried }));
+        let before = message;
+        assert!(!set_carried(&mut message, Span { len: 10, ..there }));
+        assert_eq!(message, before);
+        // The same bytes as data of an answer are nothing that anybody carries.
+        let plain = Response { budget_us: None, ..response };
+        assert_eq!(plain.emit(call, edge, &mut message), Ok(message.len()));
+        assert_eq!(peek_carried(&message), None);
+        assert!(!set_carried(&mut message, there));
+    }
+}

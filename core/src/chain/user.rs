@@ -16,7 +16,6 @@ use zerocopy::IntoBytes;
 
 use crate::error::Stale;
 use crate::key::Span;
-use crate::time::Time;
 
 /// The data of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,7 +79,6 @@ pub struct Work<'a> {
     pub reply: Reply<'a>,
     /// Bytes of data that a reply may have which is not in answers.
     pub(super) rendezvous: Option<u32>,
-    pub(super) until: Time,
     pub(super) ids: &'a [[u8; 4]],
 }
 
@@ -89,12 +87,6 @@ impl<'a> Work<'a> {
     #[must_use]
     pub const fn members(&self) -> Members<'a> {
         Members(self.ids)
-    }
-
-    /// When the time of the call is over here.
-    #[must_use]
-    pub const fn until(&self) -> Time {
-        self.until
     }
 
     /// Bytes of data that the reply of each member may have, if it is not in answers ([`Mode::RENDEZVOUS`]).
@@ -281,10 +273,10 @@ impl<S: Storage> Machine<S> {
         let data = data_of(context.mode, data);
         let (header, rest) = own.split_at_mut_checked(header_max).ok_or(Stale)?;
         let place = rest.get_mut(..caps.data as usize).ok_or(Stale)?;
-        let (call, node, until, rendezvous) = (context.call, context.node, context.deadline, context.rendezvous());
+        let (call, node, rendezvous) = (context.call, context.node, context.rendezvous());
         let reply = Reply { header, data: place, written: &mut context.reply };
         let parent = context.parent.map(|(parent, _)| parent);
-        Ok(Work { phase, call, node, parent, header: sent, data, reply, rendezvous, until, ids: list.ids })
+        Ok(Work { phase, call, node, parent, header: sent, data, reply, rendezvous, ids: list.ids })
     }
 
     /// The user's code has returned. The handle by which the call is known that it ran for: the same one, unless it is the

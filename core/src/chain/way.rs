@@ -204,7 +204,7 @@ impl<'a> Way<'a> {
     /// What the function of the child at hand is given.
     #[inline(always)]
     fn func(self) -> Option<Work<'a>> {
-        let (rendezvous, until) = (self.context.rendezvous(), self.context.deadline);
+        let rendezvous = self.context.rendezvous();
         let Context { layout, walk, caps, call, .. } = self.context;
         let place = self.own.as_mut_bytes().get_mut(layout.reply_range(walk.level + 1))?;
         let (header, data) = place.split_at_mut_checked(usize::from(caps.header))?;
@@ -217,7 +217,6 @@ impl<'a> Way<'a> {
             data: self.data,
             reply: Reply { header, data: data.get_mut(..caps.data as usize)?, written: &mut walk.answer },
             rendezvous,
-            until,
             ids: self.list.ids_of(walk.child)?,
         })
     }
@@ -225,7 +224,7 @@ impl<'a> Way<'a> {
     /// What the callback for the answer of the child at hand is given.
     #[inline(always)]
     fn callback(self) -> Option<Work<'a>> {
-        let (rendezvous, until) = (self.context.rendezvous(), self.context.deadline);
+        let rendezvous = self.context.rendezvous();
         let Context { layout, walk, caps, call, parent, .. } = self.context;
         let (top, child, at) = (walk.top.piece, walk.child, usize::from(caps.header));
         let parent = match walk.level.checked_sub(1) {
@@ -252,7 +251,6 @@ impl<'a> Way<'a> {
             data: self.data,
             reply: Reply { header, data: data.get_mut(..caps.data as usize)?, written: &mut walk.top.reply },
             rendezvous,
-            until,
             ids: self.list.ids_of(top)?,
         })
     }

@@ -101,17 +101,19 @@ impl Replies {
     ) -> Verdict {
         let Some(max) = work.rendezvous() else { return user(work) };
         let max = usize::try_from(station.shape().offer_bytes.min(max.into())).unwrap_or(usize::MAX);
-        let mut child = None;
+        let (mut child, mut staged) = (None, 0);
         if let Phase::Wait(answer) = work.phase {
             child = self.take(work.call, answer.from);
-            if child.is_none() && self.stage(station, &answer, max).is_none() {
-                return Verdict::ReplyGone;
+            if child.is_none() {
+                let Some(len) = self.stage(station, &answer, max) else { return Verdict::ReplyGone };
+                staged = len;
             }
         }
         let mut held = self.take(work.call, work.node).unwrap_or_else(|| self.begin(work, max));
         let mut inner = work.with_data(held.memory.get_mut(..max).unwrap_or_default(), held.len);
         if let Phase::Wait(answer) = inner.phase {
-            let data = child.as_ref().map_or(self.staging.as_slice(), Held::data);
+            let staged = self.staging.get(..staged).unwrap_or_default();
+            let data = child.as_ref().map_or(staged, Held::data);
             inner.phase = Phase::Wait(Answer { data, ..answer });
         }
         let verdict = user(&mut inner);
@@ -138,19 +140,18 @@ impl Replies {
         }
     }
 
-    /// Reads the reply of a child that lives elsewhere; `None` if it is there no more.
-    fn stage(&mut self, station: &Station, answer: &Answer<'_>, max: usize) -> Option<()> {
-        self.staging.clear();
-        let Some(span) = answer.span() else { return Some(()) };
+    /// Reads the reply of a child that lives elsewhere; its length, or `None` if it is there no more.
+    fn stage(&mut self, station: &Station, answer: &Answer<'_>, max: usize) -> Option<usize> {
+        let Some(span) = answer.span() else { return Some(0) };
         let len = usize::try_from(span.len).ok().filter(|&len| len <= max)?;
-        if self.staging.capacity() < len {
+        if self.staging.len() < len {
             self.staging = filled(0, len).ok()?;
         }
-        self.staging.resize(len, 0);
-        let read = look(station, Data::Span(span), |bytes| bytes.read(0, &mut self.staging));
+        let into = self.staging.get_mut(..len)?;
+        let read = look(station, Data::Span(span), |bytes| bytes.read(0, into));
         self.noted.retain(|&(_, noted)| noted != span);
         release(station, span);
-        matches!(read, Ok(Ok(()))).then_some(())
+        matches!(read, Ok(Ok(()))).then_some(len)
     }
 
     /// What a member has written.
