@@ -6,9 +6,12 @@
 use std::time::Duration;
 
 use umbra::call::{Failure, Member, Reply, Shape, Station, WaitError};
-use umbra_core::chain::{Call, Caps, Code, Data, Handle, Mode, Node, Plan, Stage, StartError, Tag};
+use umbra_core::chain::{Call, Caps, Code, Data, Handle, Mode, Node, Plan, RESPONSE, Stage, StartError, Tag};
+use umbra_core::key::{Key, Span};
+use umbra_core::peer::{Peer, WorldRank};
 use umbra_core::tree;
-use umbra_tests::call::{Act, JOIN, call, header, member, vectors, vectors_sum};
+use umbra_tests::call::{Act, JOIN, call, header, member, vectors, vectors_sum, words_of};
+use umbra_tests::crowd::wire::Wire;
 
 const MIB: u32 = 1 << 20;
 /// Turns after which nothing is expected any more.
@@ -181,4 +184,66 @@ fn members_that_live_together_need_no_memory_of_the_station_for_each_other() {
     let flat = Plan::Shape(tree::Shape::FLAT);
     let reply = crowd.run(&Call { plan: flat, ..vectors(&all, &[], bytes) }).unwrap();
     assert!(reply.data == vectors_sum(&all, bytes));
+}
+
+/// The answer of the receiver of this request, whose reply lies there.
+fn answer_to(request: &[u8], flags: u8, data: &[u8]) -> Vec<u8> {
+    let mut answer = vec![0; RESPONSE];
+    // Who made which call, and the place of the parent, are as they were.
+    answer[..24].copy_from_slice(&request[..24]);
+    (answer[1], answer[2]) = (2, flags);
+    answer[28..32].copy_from_slice(&(data.len() as u32).to_le_bytes());
+    // One member, and a second to read it.
+    answer[32..36].copy_from_slice(&1_u32.to_le_bytes());
+    answer[36..40].copy_from_slice(&if flags == 0 { 0 } else { 1_000_000_u32 }.to_le_bytes());
+    answer.extend_from_slice(data);
+    answer
+}
+
+fn bytes_of(Span { key, offset, len }: Span) -> Vec<u8> {
+    [key.to_bits(), offset, len].map(u64::to_le_bytes).concat()
+}
+
+#[test]
+fn an_answer_that_names_a_place_where_no_reply_lies_fails_the_call_and_touches_nothing() {
+    let bytes = 60_000;
+    let station = Station::create("replies", Shape { offer_bytes: 100_000, ..Shape::new(4) }).unwrap();
+    let mut crowd = Crowd((0..3).map(|node| member(&station, Node(node), 8)).collect());
+    let wire = Wire::new(&station, Node(3), |config| config);
+    // What another member offers is shorter than the reply is said to be.
+    let offer = crowd.0[2].offer(&[1; 800]).unwrap();
+    let Data::Span(offered) = offer.data() else { panic!("it is offered") };
+    let key = |node, region| Key::new(Peer::rank(WorldRank(node)).unwrap(), region, 0);
+    let len = u64::from(bytes);
+    let forged = [
+        Span { key: Key::from_bits(u64::MAX), offset: 0, len },
+        Span { key: key(3, 0), offset: 0, len },
+        Span { key: key(1, 31), offset: 0, len },
+        Span { key: key(1, 32), offset: 0, len },
+        Span { key: key(77, 0), offset: 0, len },
+        Span { len, ..offered },
+        Span { offset: u64::MAX, len: 8, ..offered },
+        Span { len: len + 8, ..offered },
+        Span { len: u64::MAX, ..offered },
+    ];
+    let members = [Node(0), Node(3)];
+    for (round, span) in forged.into_iter().enumerate() {
+        let handle = crowd.0[0].start(&vectors(&members, &[], bytes)).unwrap();
+        crowd.turn();
+        let (from, request) = wire.came().unwrap();
+        assert_eq!(from, Node(0));
+        // Neither of these is an answer to such a request; the third one is.
+        for (flags, data) in [(0, bytes_of(span)), (64, bytes_of(span)[1..].to_vec()), (64, bytes_of(span))] {
+            wire.give(&(Node(0), answer_to(&request, flags, &data)));
+        }
+        let failure = crowd.end(0, handle).unwrap_err();
+        let record = failure.records[0];
+        let told = (record.origin, record.stage, record.code, record.aux);
+        assert_eq!(told, (Node(0), Stage::Callback, Code::ReplyGone, 3), "round {round}: {failure}");
+    }
+    let all = nodes(3);
+    let words = crowd.run(&words_of(offer.data(), &all, &[])).unwrap();
+    assert_eq!(words.data, u64::from_le_bytes([1; 8]).wrapping_mul(300).to_le_bytes());
+    crowd.0[2].take_back(offer);
+    assert!(crowd.run(&vectors(&all, &[], bytes)).unwrap().data == vectors_sum(&all, bytes));
 }

@@ -134,9 +134,12 @@ impl Replies {
         Held { call: work.call, node: work.node, len: 0, memory }
     }
 
+    /// Keeps memory for others, the longest first.
     fn spare(&mut self, memory: Vec<u8>) {
-        if self.spare.len() < SPARE {
-            self.spare.push(memory);
+        self.spare.push(memory);
+        if self.spare.len() > SPARE {
+            let shortest = self.spare.iter().enumerate().min_by_key(|(_, memory)| memory.len());
+            shortest.map(|(at, _)| at).map(|at| self.spare.swap_remove(at));
         }
     }
 

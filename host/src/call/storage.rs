@@ -30,7 +30,8 @@ pub struct Capacities {
     pub members: u32,
     /// Calls that can be under way at once.
     pub calls: u16,
-    /// Bytes of memory of each call: list, header, data, reply, and the replies of all children at once.
+    /// Bytes of memory of each call: list, header, data, reply, and the replies of all children at once, unless they are a
+    /// [rendezvous](umbra_core::chain::Mode::RENDEZVOUS).
     pub call_bytes: usize,
     /// Functions that can be registered at once.
     pub functions: u16,
