@@ -8,7 +8,7 @@
 
 use umbra::call::border::{Border, BorderError, ops};
 use umbra::call::{Capacities, Member, Outgoing, Shape, Station};
-use umbra_core::chain::{Data, Node, Plan, Verdict};
+use umbra_core::chain::{Data, Node, Plan, RESPONSE, Verdict};
 use umbra_core::codec::Reader;
 use umbra_core::key::{Key, Span};
 use umbra_core::peer::{Peer, WorldRank};
@@ -84,7 +84,40 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     step(&mut death, SIT, &words(&[THERE[0].0, 2]));
     step(&mut loss, GONE, &[]);
     step(&mut loss, LINK, &[]);
-    vec![conversation(0), death, loss, fetched(0, 600, &[400, 200]), fetched(u64::MAX - 300, 600, &[])]
+    vec![conversation(0), death, loss, fetched(0, 600, &[400, 200]), fetched(u64::MAX - 300, 600, &[]), replied(8)]
+}
+
+/// The same call as a rendezvous: the reply of the one there has so many bytes and is fetched, and then the reply of the one here is.
+fn replied(len: u64) -> Vec<u8> {
+    let span = |node: Node, generation| {
+        let key = Key::new(Peer::rank(WorldRank(node.0)).expect("a small number"), 0, generation).to_bits();
+        words(&[key as u32, (key >> 32) as u32, 0, 0, len as u32, 0])
+    };
+    let mut world = World::new(6, 1);
+    world.spy = true;
+    let mut planned = Planned { root: THERE[0], ..sum_over([THERE[0].0, HERE.0, THERE[1].0]) };
+    planned.call.plan = Plan::Shape(umbra_core::tree::Shape::CHAIN);
+    world.call(&planned);
+    let mut script = Vec::new();
+    step(&mut script, LINK, &[]);
+    step(&mut script, GREET, &greeting());
+    let heard = world.heard.iter().filter(|(to, _)| *to == HERE);
+    for ((_, message), from) in heard.zip(THERE) {
+        let mut message = message.clone();
+        // Of both the flag, and of the answer a span in place of the data, and a second to read it.
+        message[2] |= 64;
+        if from == THERE[1] {
+            message.truncate(RESPONSE);
+            message[28..32].copy_from_slice(&24_u32.to_le_bytes());
+            message[36..40].copy_from_slice(&1_000_000_u32.to_le_bytes());
+            message.extend_from_slice(&span(from, 1));
+        }
+        let address = words(&[from.0, 1, HERE.0, 0]);
+        step(&mut script, MESSAGE, &[address.as_slice(), &message].concat());
+    }
+    step(&mut script, DATA, &[words(&[1, 0]), vec![7; len as usize]].concat());
+    step(&mut script, PULL, &[words(&[1, 1]), span(HERE, 0)].concat());
+    script
 }
 
 /// A request over data that lies there, which comes in parts; and a piece is asked for of what nobody here offers.
@@ -227,6 +260,21 @@ mod tests {
         let rig = play(&seeds()[3]);
         let crossings = rig.border.crossings();
         assert_eq!((crossings.fetched_bytes, crossings.sent, rig.member.figures().runs), (600, 1, 1), "{crossings:?}");
+    }
+
+    #[test]
+    fn a_seed_has_replies_fetched_from_both_sides() {
+        let rig = play(&seeds()[5]);
+        let crossings = rig.border.crossings();
+        assert_eq!((crossings.received, crossings.sent, rig.member.figures().runs), (2, 2, 2), "{crossings:?}");
+        assert_eq!((crossings.fetched_bytes, crossings.given_bytes), (8, 8));
+        // One that is longer than the call allows, or than there is memory for, is none.
+        for (len, fetched) in [(16, 16), (0, 0)] {
+            let rig = play(&replied(len));
+            let crossings = rig.border.crossings();
+            assert_eq!((crossings.fetched_bytes, crossings.given_bytes), (fetched, 0), "{len}: {crossings:?}");
+            assert_eq!((crossings.sent, rig.member.figures().runs), (2, 2), "{len}: {crossings:?}");
+        }
     }
 
     #[test]
