@@ -12,8 +12,10 @@
 //!
 //! Of members that live together the parent reads what its child holds. What is laid out stays until its reader says that it
 //! is done with it, or until the time of the call is over, because readers may be gone. A reader also says so of what it
-//! does not read because its call has ended. An answer whose reply finds no room
-//! waits, and nothing else waits for it; so nothing goes in a circle, because a parent reads and releases without needing room.
+//! does not read because its call has ended. An answer whose reply finds no room waits, and keeps no other message waiting.
+//!
+//! A parent reads and releases without needing room, but not before its callback is due. So where that waits for others, as with
+//! [`Mode::ORDERED`] and [`Mode::CUT_THROUGH`], calls can wait for each other's room until their deadlines.
 
 use umbra_core::chain::{
     Answer, Call, CallId, Caps, Data, Handle, Machine, Mode, Node, Phase, StartError, Verdict, Work,
