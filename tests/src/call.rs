@@ -1,10 +1,10 @@
 //! Members of chained calls that tests put into threads and processes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, getpid, kill_process};
-use umbra::call::{Capacities, InnerError, Local, Member, ReadError, Station};
-use umbra_core::chain::{Call, Caps, Config, Data, Node, Phase, Tag, Verdict, Work};
+use umbra::call::{Capacities, Failure, InnerError, Local, Member, ReadError, Reply, Station, WaitError};
+use umbra_core::chain::{Call, Caps, Config, Data, Handle, Node, Phase, Tag, Verdict, Work};
 
 /// The function that all members register, in both roles: it sums the numbers of the members.
 pub const SUM: &str = "sum";
@@ -58,7 +58,7 @@ fn die() {
     let _ = kill_process(getpid(), Signal::KILL);
 }
 
-fn sum(work: &mut Work<'_>, since: &mut Option<std::time::Instant>) -> Verdict {
+fn sum(work: &mut Work<'_>, since: &mut Option<Instant>) -> Verdict {
     let act = match *work.header {
         [node, act] if u32::from(node) == work.node.0 => act,
         _ => 0,
@@ -79,7 +79,7 @@ fn sum(work: &mut Work<'_>, since: &mut Option<std::time::Instant>) -> Verdict {
             if is(Act::Hang) {
                 return Verdict::Pending;
             }
-            if is(Act::Wait) && since.get_or_insert_with(std::time::Instant::now).elapsed() < LONG {
+            if is(Act::Wait) && since.get_or_insert_with(Instant::now).elapsed() < LONG {
                 return Verdict::Pending;
             }
             let _ = work.reply.set_data(&u64::from(work.node.0).to_le_bytes());
@@ -237,4 +237,47 @@ pub fn vectors_sum(members: &[Node], bytes: u32) -> Vec<u8> {
         sum.iter_mut().zip(vector_of(member, bytes as usize)).for_each(|(sum, word)| *sum = sum.wrapping_add(word));
     }
     sum.into_iter().flat_map(u64::to_le_bytes).collect()
+}
+
+/// Members that one thread drives in turn, so that all goes the same way each time.
+#[derive(Debug)]
+pub struct Together(pub Vec<Member>);
+
+impl Together {
+    /// Everybody's turn.
+    pub fn turn(&mut self) {
+        self.0.iter_mut().for_each(|member| _ = member.turn());
+    }
+
+    /// Makes a call as the first of them; how it ends.
+    ///
+    /// # Errors
+    /// The failure of the call.
+    ///
+    /// # Panics
+    /// If it is not begun, or does not end.
+    pub fn run(&mut self, call: &Call<'_>) -> Result<Reply, Failure> {
+        let handle = self.0[0].start(call).expect("a call that can be made");
+        self.end(0, handle)
+    }
+
+    /// How a call ends that one of them has begun.
+    ///
+    /// # Errors
+    /// The failure of the call.
+    ///
+    /// # Panics
+    /// If it does not end.
+    pub fn end(&mut self, maker: usize, handle: Handle) -> Result<Reply, Failure> {
+        let begun = Instant::now();
+        while !self.0[maker].test(handle).expect("a call of ours") {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the call does not end");
+            self.turn();
+        }
+        match self.0[maker].wait(handle, Duration::ZERO) {
+            Ok(reply) => Ok(reply),
+            Err(WaitError::Failed(failure)) => Err(failure),
+            Err(other) => panic!("{other}"),
+        }
+    }
 }

@@ -60,15 +60,20 @@ impl World {
         for (a, b) in world.pairs() {
             world.link(a, b);
         }
-        // Greetings are exchanged, and who sits where is known.
-        let all = world.all();
+        world.meet();
+        world.delivered = 0;
+        world
+    }
+
+    /// Greetings are exchanged, and who sits where is known.
+    fn meet(&mut self) {
+        let all = self.all();
         for _ in 0..TURNS {
-            world.turn();
+            self.turn();
             let knows =
                 |place: &mut Place| place.members.iter_mut().flatten().all(|member| member.sees(&all).is_none());
-            if world.frames.is_empty() && world.places.iter_mut().all(knows) {
-                world.delivered = 0;
-                return world;
+            if self.frames.is_empty() && self.places.iter_mut().all(knows) {
+                return;
             }
         }
         panic!("the places do not meet");
@@ -153,6 +158,22 @@ impl World {
             Err(WaitError::Failed(failure)) => Err(failure),
             Err(other) => panic!("{other} after {} frames", self.delivered),
         }
+    }
+
+    /// How a call ends that loses its link before so many frames have come: well, or by the name of somebody beyond the link.
+    fn end_without_link(&mut self, handle: Handle, lost_before: usize) -> Option<Reply> {
+        while self.delivered < lost_before && !self.maker().test(handle).unwrap() {
+            self.turn();
+        }
+        self.lose(0, 1);
+        let failure = match self.end(handle) {
+            Ok(reply) => return Some(reply),
+            Err(failure) => failure,
+        };
+        let record = failure.records[0];
+        assert_eq!(record.code, Code::PeerDead, "frame {lost_before}: {failure}");
+        assert!(record.origin.0 >= SEATS.into(), "frame {lost_before}: {failure}");
+        None
     }
 
     fn fetched(&self) -> Vec<u64> {
@@ -263,28 +284,13 @@ fn s59_a_link_that_is_lost_before_any_frame_fails_the_call_by_name_and_leaves_no
         let offer = world.maker().offer(&data).unwrap();
         world.delivered = 0;
         let handle = world.start(&words_of(offer.data(), &all, &[]));
-        while world.delivered < lost_before && !world.maker().test(handle).unwrap() {
-            world.turn();
-        }
-        world.lose(0, 1);
-        match world.end(handle) {
-            Ok(reply) => assert_eq!(reply.data, sum.wrapping_mul(4).to_le_bytes()),
-            Err(failure) => {
-                let record = failure.records[0];
-                assert_eq!(record.code, Code::PeerDead, "frame {lost_before}: {failure}");
-                assert!(record.origin.0 >= SEATS.into(), "frame {lost_before}: {failure}");
-                failed += 1;
-            }
+        match world.end_without_link(handle, lost_before) {
+            Some(reply) => assert_eq!(reply.data, sum.wrapping_mul(4).to_le_bytes()),
+            None => failed += 1,
         }
         world.maker().take_back(offer);
         world.link(0, 1);
-        for _ in 0..TURNS {
-            world.turn();
-            let knows = |place: &mut Place| place.members.iter_mut().flatten().all(|one| one.sees(&all).is_none());
-            if world.frames.is_empty() && world.places.iter_mut().all(knows) {
-                break;
-            }
-        }
+        world.meet();
     }
     assert!(failed > 10, "{failed} of {all_frames} frames");
     // There is memory for one such offer in each place, so nothing is left of the others.
@@ -350,27 +356,12 @@ fn s59_a_link_that_is_lost_before_any_frame_of_long_replies_leaves_no_memory_tak
     for lost_before in (0..=all_frames + 1).step_by(9) {
         world.delivered = 0;
         let handle = world.start(&vectors(&all, &[], bytes));
-        while world.delivered < lost_before && !world.maker().test(handle).unwrap() {
-            world.turn();
-        }
-        world.lose(0, 1);
-        match world.end(handle) {
-            Ok(reply) => assert!(reply.data == sum),
-            Err(failure) => {
-                let record = failure.records[0];
-                assert_eq!(record.code, Code::PeerDead, "frame {lost_before}: {failure}");
-                assert!(record.origin.0 >= SEATS.into(), "frame {lost_before}: {failure}");
-                failed += 1;
-            }
+        match world.end_without_link(handle, lost_before) {
+            Some(reply) => assert!(reply.data == sum),
+            None => failed += 1,
         }
         world.link(0, 1);
-        for _ in 0..TURNS {
-            world.turn();
-            let knows = |place: &mut Place| place.members.iter_mut().flatten().all(|one| one.sees(&all).is_none());
-            if world.frames.is_empty() && world.places.iter_mut().all(knows) {
-                break;
-            }
-        }
+        world.meet();
     }
     assert!(failed > 10, "{failed} of {all_frames} frames");
     let handle = world.start(&vectors(&all, &[], bytes));

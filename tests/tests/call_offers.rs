@@ -1,56 +1,31 @@
 //! Large data of calls, which is read where its maker has laid it.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-use std::time::Duration;
-
-use umbra::call::{Failure, Member, OfferError, ReadError, Reply, Shape, Station, WaitError};
-use umbra_core::chain::{Call, Code, Data, Handle, Node, Phase, Plan, Tag, Verdict};
+use umbra::call::{Member, OfferError, ReadError, Shape, Station};
+use umbra_core::chain::{Call, Code, Data, Node, Phase, Plan, Tag, Verdict};
 use umbra_core::memory::AllocError;
 use umbra_core::time::Lapse;
 use umbra_core::tree;
-use umbra_tests::call::{Act, GONE, call, header, member, words_of};
+use umbra_tests::call::{Act, GONE, Together, call, header, member, words_of};
 
 const MEMBERS: u16 = 64;
 const MIB: usize = 1 << 20;
 /// Bytes of a span in a request.
 const SPAN: u64 = 24;
 
-/// Members that this thread drives in turn.
-struct Crowd(Vec<Member>);
+fn together(members: u16) -> Together {
+    let station = Station::create("offers", Shape { offer_bytes: MIB as u64, ..Shape::new(members) }).unwrap();
+    Together((0..u32::from(members)).map(|node| member(&station, Node(node), 4)).collect())
+}
 
-impl Crowd {
-    fn new(members: u16) -> Crowd {
-        let station = Station::create("offers", Shape { offer_bytes: MIB as u64, ..Shape::new(members) }).unwrap();
-        Crowd((0..u32::from(members)).map(|node| member(&station, Node(node), 4)).collect())
-    }
+/// Bytes of all requests so far.
+fn asked(crowd: &Together) -> u64 {
+    crowd.0.iter().map(|member| member.figures().request_bytes).sum()
+}
 
-    fn run(&mut self, call: &Call<'_>) -> Result<Reply, Failure> {
-        let handle = self.0[0].start(call).unwrap();
-        self.end(handle)
-    }
-
-    fn end(&mut self, handle: Handle) -> Result<Reply, Failure> {
-        while !self.0[0].test(handle).unwrap() {
-            for member in &mut self.0 {
-                member.turn();
-            }
-        }
-        match self.0[0].wait(handle, Duration::ZERO) {
-            Ok(reply) => Ok(reply),
-            Err(WaitError::Failed(failure)) => Err(failure),
-            Err(other) => panic!("{other}"),
-        }
-    }
-
-    /// Bytes of all requests so far.
-    fn asked(&self) -> u64 {
-        self.0.iter().map(|member| member.figures().request_bytes).sum()
-    }
-
-    /// Bytes that anybody has copied to offer them.
-    fn copied(&self) -> u64 {
-        self.0.iter().map(Member::offered_bytes).sum()
-    }
+/// Bytes that anybody has copied to offer them.
+fn copied(crowd: &Together) -> u64 {
+    crowd.0.iter().map(Member::offered_bytes).sum()
 }
 
 fn all() -> Vec<Node> {
@@ -64,27 +39,27 @@ fn megabyte() -> (Vec<u8>, u64) {
 
 #[test]
 fn s57_a_mebibyte_reaches_64_members_by_one_copy_whatever_the_tree() {
-    let mut crowd = Crowd::new(MEMBERS);
+    let mut crowd = together(MEMBERS);
     let ((data, sum), all) = (megabyte(), all());
     let shapes = [tree::Shape::BINARY, tree::Shape::BINOMIAL, tree::Shape::FLAT, tree::Shape::CHAIN];
     for (copies, shape) in (1..).zip(shapes) {
-        let before = crowd.asked();
+        let before = asked(&crowd);
         crowd.run(&Call { plan: Plan::Shape(shape), ..call(&all, &[]) }).unwrap();
-        let bare = crowd.asked() - before;
+        let bare = asked(&crowd) - before;
         let offer = crowd.0[0].offer(&data).unwrap();
-        let before = crowd.asked();
+        let before = asked(&crowd);
         let reply = crowd.run(&Call { plan: Plan::Shape(shape), ..words_of(offer.data(), &all, &[]) }).unwrap();
         assert_eq!(reply.data, sum.wrapping_mul(u64::from(MEMBERS)).to_le_bytes(), "{shape:?}");
         // 63 requests are longer by a span each, and that is all that moves.
-        assert_eq!(crowd.asked() - before - bare, 63 * SPAN, "{shape:?}");
-        assert_eq!(crowd.copied(), copies * MIB as u64, "{shape:?}");
+        assert_eq!(asked(&crowd) - before - bare, 63 * SPAN, "{shape:?}");
+        assert_eq!(copied(&crowd), copies * MIB as u64, "{shape:?}");
         crowd.0[0].take_back(offer);
     }
 }
 
 #[test]
 fn s57_memory_comes_back_once_though_a_member_fails() {
-    let mut crowd = Crowd::new(MEMBERS);
+    let mut crowd = together(MEMBERS);
     let ((data, sum), all) = (megabyte(), all());
     for round in 0..40 {
         // There is room for one of them.
@@ -102,7 +77,7 @@ fn s57_memory_comes_back_once_though_a_member_fails() {
 /// At every moment of a call its maker takes the data back and offers other data, which lies there instead.
 #[test]
 fn data_that_is_taken_back_in_mid_call_was_read_by_everybody_or_is_named_as_gone() {
-    let mut crowd = Crowd::new(7);
+    let mut crowd = together(7);
     let members: Vec<Node> = (0..7).map(Node).collect();
     let (mut done, mut gone) = (0, 0);
     for moment in 0..60 {
@@ -111,7 +86,7 @@ fn data_that_is_taken_back_in_mid_call_was_read_by_everybody_or_is_named_as_gone
         (0..moment).for_each(|step| _ = crowd.0[step % 7].turn());
         crowd.0[0].take_back(offer);
         let other = crowd.0[0].offer(&[8; 64]).unwrap();
-        match crowd.end(handle) {
+        match crowd.end(0, handle) {
             Ok(reply) => {
                 assert_eq!(reply.data, (0x3838_3838_3838_3838_u64.wrapping_mul(7)).to_le_bytes(), "{moment} turns");
                 done += 1;
@@ -129,7 +104,7 @@ fn data_that_is_taken_back_in_mid_call_was_read_by_everybody_or_is_named_as_gone
 
 #[test]
 fn data_that_was_taken_back_is_read_by_nobody_and_neither_is_what_lies_there_next() {
-    let mut crowd = Crowd::new(3);
+    let mut crowd = together(3);
     let members = [0, 1, 2].map(Node);
     let offer = crowd.0[0].offer(&[7; 64]).unwrap();
     let data = offer.data();
@@ -156,7 +131,7 @@ fn data_that_was_taken_back_is_read_by_nobody_and_neither_is_what_lies_there_nex
 
 #[test]
 fn data_that_is_taken_back_while_it_is_read_does_not_count() {
-    let mut crowd = Crowd::new(1);
+    let mut crowd = together(1);
     let offer = std::sync::Mutex::new(Some(crowd.0[0].offer(&[7; 64]).unwrap()));
     let data = offer.lock().unwrap().as_ref().unwrap().data();
     let station = crowd.0[0].station().clone();
@@ -169,7 +144,7 @@ fn data_that_is_taken_back_while_it_is_read_does_not_count() {
 
 #[test]
 fn offers_are_bounded_and_parts_of_them_lie_inside() {
-    let mut crowd = Crowd::new(1);
+    let mut crowd = together(1);
     crowd.0[0]
         .register_local("parts", |work, local| {
             let mut bytes = [0; 4];

@@ -3,56 +3,23 @@
 //! They stay with whoever wrote them until they are combined.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-use std::time::Duration;
-
-use umbra::call::{Failure, Member, Reply, Shape, Station, WaitError};
-use umbra_core::chain::{Call, Caps, Code, Data, Handle, Mode, Node, Plan, RESPONSE, Stage, StartError, Tag};
+use umbra::call::{Shape, Station};
+use umbra_core::chain::{Call, Caps, Code, Data, Mode, Node, Plan, RESPONSE, Stage, StartError, Tag};
 use umbra_core::key::{Key, Span};
 use umbra_core::peer::{Peer, WorldRank};
 use umbra_core::tree;
-use umbra_tests::call::{Act, JOIN, call, header, member, vectors, vectors_sum, words_of};
+use umbra_tests::call::{Act, JOIN, Together, call, header, member, vectors, vectors_sum, words_of};
 use umbra_tests::crowd::wire::Wire;
 
 const MIB: u32 = 1 << 20;
-/// Turns after which nothing is expected any more.
-const TURNS: usize = 200_000;
+fn together(members: u16, offer_bytes: u64) -> Together {
+    let station = Station::create("replies", Shape { offer_bytes, ..Shape::new(members) }).unwrap();
+    Together((0..u32::from(members)).map(|node| member(&station, Node(node), 8)).collect())
+}
 
-/// Members that this thread drives in turn.
-struct Crowd(Vec<Member>);
-
-impl Crowd {
-    fn new(members: u16, offer_bytes: u64) -> Crowd {
-        let station = Station::create("replies", Shape { offer_bytes, ..Shape::new(members) }).unwrap();
-        Crowd((0..u32::from(members)).map(|node| member(&station, Node(node), 8)).collect())
-    }
-
-    fn turn(&mut self) {
-        self.0.iter_mut().for_each(|member| _ = member.turn());
-    }
-
-    fn run(&mut self, call: &Call<'_>) -> Result<Reply, Failure> {
-        let handle = self.0[0].start(call).unwrap();
-        self.end(0, handle)
-    }
-
-    fn end(&mut self, maker: usize, handle: Handle) -> Result<Reply, Failure> {
-        for _ in 0..TURNS {
-            if self.0[maker].test(handle).unwrap() {
-                break;
-            }
-            self.turn();
-        }
-        match self.0[maker].wait(handle, Duration::ZERO) {
-            Ok(reply) => Ok(reply),
-            Err(WaitError::Failed(failure)) => Err(failure),
-            Err(other) => panic!("{other}"),
-        }
-    }
-
-    /// Bytes of all answers so far.
-    fn answered(&self) -> u64 {
-        self.0.iter().map(|member| member.figures().response_bytes).sum()
-    }
+/// Bytes of all answers so far.
+fn answered(crowd: &Together) -> u64 {
+    crowd.0.iter().map(|member| member.figures().response_bytes).sum()
 }
 
 fn nodes(count: u16) -> Vec<Node> {
@@ -61,22 +28,22 @@ fn nodes(count: u16) -> Vec<Node> {
 
 #[test]
 fn s60_a_mebibyte_of_each_of_nine_members_is_summed_over_any_tree() {
-    let (all, mut crowd) = (nodes(9), Crowd::new(9, MIB.into()));
+    let (all, mut crowd) = (nodes(9), together(9, MIB.into()));
     let sum = vectors_sum(&all, MIB);
     let shapes = [tree::Shape::FLAT, tree::Shape::BINARY, tree::Shape::BINOMIAL, tree::Shape::CHAIN];
     for plan in shapes.map(Plan::Shape).into_iter().chain([Plan::Auto]) {
-        let before = crowd.answered();
+        let before = answered(&crowd);
         let reply = crowd.run(&Call { plan, ..vectors(&all, &[], MIB) }).unwrap();
         assert_eq!(reply.members, 9);
         assert!(reply.data == sum, "{plan:?}");
         // Eight answers of 48 bytes, and the span of a reply in each.
-        assert_eq!(crowd.answered() - before, 8 * (48 + 24), "{plan:?}");
+        assert_eq!(answered(&crowd) - before, 8 * (48 + 24), "{plan:?}");
     }
 }
 
 #[test]
 fn replies_that_are_gathered_may_be_longer_than_a_message() {
-    let (all, mut crowd) = (nodes(7), Crowd::new(7, MIB.into()));
+    let (all, mut crowd) = (nodes(7), together(7, MIB.into()));
     let data: Vec<u8> = (0..1000_u32).map(|at| at as u8).collect();
     let caps = Caps { header: 0, data: 7000 };
     let join = Tag::of(JOIN);
@@ -95,7 +62,7 @@ fn replies_that_are_gathered_may_be_longer_than_a_message() {
 
 #[test]
 fn s28_a_long_reply_that_is_longer_than_allowed_fails_at_its_member() {
-    let (all, mut crowd) = (nodes(5), Crowd::new(5, MIB.into()));
+    let (all, mut crowd) = (nodes(5), together(5, MIB.into()));
     for node in all.iter().copied() {
         let failure = crowd.run(&vectors(&all, &header(node, Act::Fault), 80_000)).unwrap_err();
         let record = failure.records[0];
@@ -108,22 +75,22 @@ fn s28_a_long_reply_that_is_longer_than_allowed_fails_at_its_member() {
 
 #[test]
 fn a_reply_for_which_no_member_has_memory_is_refused_before_anything_is_sent() {
-    let (all, mut crowd) = (nodes(3), Crowd::new(3, 100_000));
+    let (all, mut crowd) = (nodes(3), together(3, 100_000));
     let refused = |needed, allowed| Err(StartError::TooLarge { needed, allowed });
     let wanted = Call { mode: Mode::RENDEZVOUS, ..vectors(&all, &[], 100_008) };
     assert_eq!(crowd.0[0].start(&wanted), refused(100_008, 100_000));
     assert!(matches!(crowd.0[0].start(&vectors(&all, &[], 100_008)), Err(StartError::TooLarge { .. })));
     assert!(crowd.run(&vectors(&all, &[], 100_000)).unwrap().data == vectors_sum(&all, 100_000));
-    let mut without = Crowd::new(3, 0);
+    let mut without = together(3, 0);
     assert!(matches!(without.0[0].start(&vectors(&all, &[], 5000)), Err(StartError::TooLarge { .. })));
     assert_eq!(without.0[0].calls(), 0);
 }
 
 #[test]
-fn answers_wait_for_memory_and_nobody_waits_in_a_circle() {
+fn answers_wait_for_memory_and_the_calls_of_everybody_to_everybody_end() {
     // Everybody calls everybody, several times at once, with memory for one reply each.
     let bytes = 60_000;
-    let (all, mut crowd) = (nodes(4), Crowd::new(4, bytes.into()));
+    let (all, mut crowd) = (nodes(4), together(4, bytes.into()));
     for plan in [Plan::Shape(tree::Shape::FLAT), Plan::Shape(tree::Shape::CHAIN)] {
         for _ in 0..10 {
             let mut begun = Vec::new();
@@ -144,7 +111,7 @@ fn answers_wait_for_memory_and_nobody_waits_in_a_circle() {
 #[test]
 fn what_is_given_up_leaves_no_memory_taken() {
     let bytes = 60_000;
-    let (all, mut crowd) = (nodes(4), Crowd::new(4, bytes.into()));
+    let (all, mut crowd) = (nodes(4), together(4, bytes.into()));
     let mut cancelled = 0;
     for turns in 0..12 {
         let chain = Plan::Shape(tree::Shape::CHAIN);
@@ -168,7 +135,7 @@ fn what_is_given_up_leaves_no_memory_taken() {
 fn members_that_live_together_need_no_memory_of_the_station_for_each_other() {
     let bytes = 50_000;
     let station = Station::create("replies", Shape { offer_bytes: bytes.into(), ..Shape::new(7) }).unwrap();
-    let mut crowd = Crowd(vec![member(&station, Node(0), 8), member(&station, Node(1), 8)]);
+    let mut crowd = Together(vec![member(&station, Node(0), 8), member(&station, Node(1), 8)]);
     for node in (2..7).map(Node) {
         crowd.0[1].house(node).unwrap();
     }
@@ -208,7 +175,7 @@ fn bytes_of(Span { key, offset, len }: Span) -> Vec<u8> {
 fn an_answer_that_names_a_place_where_no_reply_lies_fails_the_call_and_touches_nothing() {
     let bytes = 60_000;
     let station = Station::create("replies", Shape { offer_bytes: 100_000, ..Shape::new(4) }).unwrap();
-    let mut crowd = Crowd((0..3).map(|node| member(&station, Node(node), 8)).collect());
+    let mut crowd = Together((0..3).map(|node| member(&station, Node(node), 8)).collect());
     let wire = Wire::new(&station, Node(3), |config| config);
     // What another member offers is shorter than the reply is said to be.
     let offer = crowd.0[2].offer(&[1; 800]).unwrap();

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use umbra::call::{BeginError, Failure, InnerError, Member, Reply, Shape, Station, WaitError};
-use umbra_core::chain::{Call, Code, Config, Handle, Node, Phase, StartError, Tag, Verdict};
+use umbra::call::{BeginError, InnerError, Shape, Station};
+use umbra_core::chain::{Call, Code, Config, Node, Phase, StartError, Tag, Verdict};
 use umbra_core::time::Lapse;
-use umbra_tests::call::{Act, INNER, RELAY, call, header, member_with, relayed};
+use umbra_tests::call::{Act, INNER, RELAY, Together, call, header, member_with, relayed};
 
 /// Far beyond anything that a loaded machine needs.
 const LONG: Duration = Duration::from_secs(30);
@@ -17,42 +17,15 @@ fn nodes(count: u32) -> Vec<Node> {
     (0..count).map(Node).collect()
 }
 
-/// Members that this thread drives in turn, so that all goes the same way each time.
-struct Crowd(Vec<Member>);
-
-impl Crowd {
-    fn new(count: u16, calls: u16, settings: impl Fn(Config) -> Config) -> Crowd {
-        let station = Station::create("calls within calls", Shape::new(count)).unwrap();
-        Crowd(nodes(u32::from(count)).into_iter().map(|node| member_with(&station, node, calls, &settings)).collect())
-    }
-
-    fn run(&mut self, call: &Call<'_>) -> Result<Reply, Failure> {
-        let handle = self.0[0].start(call).unwrap();
-        self.end(handle)
-    }
-
-    fn end(&mut self, handle: Handle) -> Result<Reply, Failure> {
-        while !self.0[0].test(handle).unwrap() {
-            self.turn();
-        }
-        match self.0[0].wait(handle, Duration::ZERO) {
-            Ok(reply) => Ok(reply),
-            Err(WaitError::Failed(failure)) => Err(failure),
-            Err(other) => panic!("{other}"),
-        }
-    }
-
-    fn turn(&mut self) {
-        for member in &mut self.0 {
-            member.turn();
-        }
-    }
+fn together(count: u16, calls: u16, settings: impl Fn(Config) -> Config) -> Together {
+    let station = Station::create("calls within calls", Shape::new(count)).unwrap();
+    Together(nodes(u32::from(count)).into_iter().map(|node| member_with(&station, node, calls, &settings)).collect())
 }
 
 #[test]
 fn s13_every_member_calls_every_member_with_one_place_for_each_depth() {
     let one_each = |config| Config { classes: 8, ..config };
-    let mut crowd = Crowd::new(7, 8, one_each);
+    let mut crowd = together(7, 8, one_each);
     for _ in 0..20 {
         // Seven sums of 21.
         assert_eq!(crowd.run(&relayed(&nodes(7), &[])).unwrap().data, 147_u64.to_le_bytes());
@@ -61,7 +34,7 @@ fn s13_every_member_calls_every_member_with_one_place_for_each_depth() {
 
 #[test]
 fn s13_without_classes_the_same_calls_wait_in_a_circle() {
-    let mut crowd = Crowd::new(7, 2, |config| Config { classes: 0, ..config });
+    let mut crowd = together(7, 2, |config| Config { classes: 0, ..config });
     let failure = crowd.run(&Call { budget: Lapse::from_millis(300), ..relayed(&nodes(7), &[]) }).unwrap_err();
     assert!(failure.records[0].code != Code::UnknownFunc && failure.tallies.ok < 7, "{failure}");
     // Their time is over, and what they held is free again.
@@ -76,7 +49,7 @@ fn s13_without_classes_the_same_calls_wait_in_a_circle() {
             other => break other.unwrap(),
         }
     };
-    assert_eq!(crowd.end(handle).unwrap().data, 21_u64.to_le_bytes());
+    assert_eq!(crowd.end(0, handle).unwrap().data, 21_u64.to_le_bytes());
 }
 
 #[test]
@@ -107,16 +80,16 @@ fn s13_calls_within_calls_cross_between_threads() {
 
 #[test]
 fn s13_calls_within_calls_do_not_count_among_those_that_a_member_may_have_open() {
-    let mut crowd = Crowd::new(3, 16, |config| Config { open_max: 1, ..config });
+    let mut crowd = together(3, 16, |config| Config { open_max: 1, ..config });
     let handle = crowd.0[0].start(&relayed(&nodes(3), &[])).unwrap();
     assert_eq!(crowd.0[0].start(&call(&nodes(3), &[])).unwrap_err(), StartError::WouldBlock);
-    assert_eq!(crowd.end(handle).unwrap().data, 9_u64.to_le_bytes());
+    assert_eq!(crowd.end(0, handle).unwrap().data, 9_u64.to_le_bytes());
     assert_eq!(crowd.run(&call(&nodes(3), &[])).unwrap().data, 3_u64.to_le_bytes());
 }
 
 #[test]
 fn s13_how_a_call_within_another_one_fails_is_told_to_the_function_that_made_it() {
-    let mut crowd = Crowd::new(5, 16, |config| config);
+    let mut crowd = together(5, 16, |config| config);
     let fault = header(Node(3), Act::Fault);
     let failure = crowd.run(&relayed(&[Node(2)], &fault)).unwrap_err();
     let [record] = failure.records[..] else { panic!("{failure}") };
@@ -127,7 +100,7 @@ fn s13_how_a_call_within_another_one_fails_is_told_to_the_function_that_made_it(
 
 #[test]
 fn s13_a_call_within_another_one_has_no_more_time_than_that() {
-    let mut crowd = Crowd::new(4, 16, |config| config);
+    let mut crowd = together(4, 16, |config| config);
     let told = Arc::new(AtomicBool::new(false));
     let (telling, members) = (Arc::clone(&told), nodes(4));
     crowd.0[1]
@@ -161,7 +134,7 @@ fn s13_a_call_within_another_one_has_no_more_time_than_that() {
 
 #[test]
 fn s13_a_call_that_is_given_up_takes_those_within_it_along() {
-    let mut crowd = Crowd::new(4, 16, |config| config);
+    let mut crowd = together(4, 16, |config| config);
     let slow = header(Node(3), Act::Hang);
     let handle = crowd.0[0].start(&relayed(&[Node(0)], &slow)).unwrap();
     for _ in 0..10 {
@@ -169,7 +142,7 @@ fn s13_a_call_that_is_given_up_takes_those_within_it_along() {
     }
     assert!(crowd.0[3].calls() > 0, "the call within it is under way");
     crowd.0[0].cancel(handle).unwrap();
-    assert_eq!(crowd.end(handle).unwrap_err().records[0].code, Code::Cancelled);
+    assert_eq!(crowd.end(0, handle).unwrap_err().records[0].code, Code::Cancelled);
     while crowd.0.iter().any(|member| member.calls() > 0) {
         crowd.turn();
     }
@@ -177,7 +150,7 @@ fn s13_a_call_that_is_given_up_takes_those_within_it_along() {
 
 #[test]
 fn s13_what_speaks_against_a_call_is_told_to_the_function() {
-    let mut crowd = Crowd::new(3, 16, |config| config);
+    let mut crowd = together(3, 16, |config| config);
     let seen = Arc::new(AtomicU32::new(0));
     let seeing = Arc::clone(&seen);
     crowd.0[0]

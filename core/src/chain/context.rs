@@ -106,10 +106,8 @@ pub struct Context {
     /// What every level below keeps of the time for reports to come up.
     pub(super) slack: Lapse,
     pub(super) ask_at: Time,
-    /// Of what is in answers.
+    /// How much a member may answer; what of it is in answers is [less](Self::sent) in a rendezvous.
     pub(super) caps: Caps,
-    /// Bytes of data that a reply may have, wherever it is.
-    pub(super) data_max: u32,
     pub(super) reply: Written,
     pub(super) walk: Walk,
     pub(super) data_len: u64,
@@ -164,7 +162,6 @@ impl Context {
         slack: Lapse(0),
         ask_at: Time::NEVER,
         caps: Caps { header: 0, data: 0 },
-        data_max: 0,
         reply: Written::NOTHING,
         walk: Walk::NONE,
         data_len: 0,
@@ -201,9 +198,14 @@ impl Context {
         is_due && !self.walk.was_tried && self.layout.frames > 0 && !self.led
     }
 
+    /// How much is in an answer at most.
+    pub(super) const fn sent(&self) -> Caps {
+        self.caps.sent(self.mode)
+    }
+
     /// Bytes of data that a reply may have, if it is not in answers.
     pub(super) fn rendezvous(&self) -> Option<u32> {
-        self.mode.contains(Mode::RENDEZVOUS).then_some(self.data_max)
+        self.mode.contains(Mode::RENDEZVOUS).then_some(self.caps.data)
     }
 
     /// Whether it has not ended yet, well or badly.

@@ -5,7 +5,7 @@ use zerocopy::IntoBytes;
 use super::context::{Context, NO_KID, Out, Own, State, edge_to};
 use super::kids::{Kid, Kids, Stand};
 use super::machine::{Action, Handle, Machine};
-use super::message::{Caps, Head, Kind, Mode, Request};
+use super::message::{Head, Kind, Mode, Request};
 use super::name::Node;
 use super::notes::refused;
 use super::report::{Code, Record, Stage, Tallies};
@@ -114,7 +114,7 @@ impl<S: Storage> Machine<S> {
                     slots: context.slots,
                     shape: context.shape,
                     height: context.height.saturating_sub(1),
-                    caps: Caps { data: context.data_max, ..context.caps },
+                    caps: context.caps,
                     budget_us: Self::budget_below(context.deadline, context.height, now),
                     list: list.into(),
                     header: came.header(&context.layout),

@@ -119,7 +119,6 @@ impl<S: Storage> Machine<S> {
             deadline: Time(parent.deadline.0.saturating_sub(parent.slack.0)),
             slack: parent.slack,
             caps: parent.caps,
-            data_max: parent.data_max,
             data_len: parent.data_len,
             layout,
             pend: layout.kids,

@@ -163,7 +163,7 @@ impl<S: Storage> Machine<S> {
 
     fn on_response(&mut self, id: Handle, at: u16, kid: Kid, response: &Response<'_>) {
         let Some((context, memory)) = self.both(id) else { return };
-        let (caps, is_rendezvous) = (context.caps, context.mode.contains(Mode::RENDEZVOUS));
+        let (caps, is_rendezvous) = (context.sent(), context.mode.contains(Mode::RENDEZVOUS));
         let fits = response.header.len() <= usize::from(caps.header) && response.data.len() <= caps.data as usize;
         if !fits || response.budget_us.is_some() != is_rendezvous {
             self.figures.malformed += 1;

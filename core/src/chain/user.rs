@@ -241,7 +241,7 @@ impl<S: Storage> Machine<S> {
             return self.work_of_walk(handle, role).ok_or(Stale);
         }
         let (context, memory, came) = self.parts(handle).ok_or(Stale)?;
-        let (layout, caps) = (&context.layout, context.caps);
+        let (layout, caps) = (&context.layout, context.sent());
         let child = match context.out {
             Out::Nothing | Out::Walk(_) => return Err(Stale),
             Out::Func => None,

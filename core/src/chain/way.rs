@@ -204,8 +204,8 @@ impl<'a> Way<'a> {
     /// What the function of the child at hand is given.
     #[inline(always)]
     fn func(self) -> Option<Work<'a>> {
-        let rendezvous = self.context.rendezvous();
-        let Context { layout, walk, caps, call, .. } = self.context;
+        let (rendezvous, caps) = (self.context.rendezvous(), self.context.sent());
+        let Context { layout, walk, call, .. } = self.context;
         let place = self.own.as_mut_bytes().get_mut(layout.reply_range(walk.level + 1))?;
         let (header, data) = place.split_at_mut_checked(usize::from(caps.header))?;
         Some(Work {
@@ -224,8 +224,8 @@ impl<'a> Way<'a> {
     /// What the callback for the answer of the child at hand is given.
     #[inline(always)]
     fn callback(self) -> Option<Work<'a>> {
-        let rendezvous = self.context.rendezvous();
-        let Context { layout, walk, caps, call, parent, .. } = self.context;
+        let (rendezvous, caps) = (self.context.rendezvous(), self.context.sent());
+        let Context { layout, walk, call, parent, .. } = self.context;
         let (top, child, at) = (walk.top.piece, walk.child, usize::from(caps.header));
         let parent = match walk.level.checked_sub(1) {
             None => parent.map(|(parent, _)| parent),

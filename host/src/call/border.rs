@@ -221,10 +221,7 @@ impl Border {
                 let node = Node(from.u32().map_err(malformed)?);
                 let life = Life(from.u32().map_err(malformed)?);
                 self.of(place, node)?;
-                self.answers.gone(|other| other == node);
-                if let Some(fetch) = &mut self.fetch {
-                    fetch.gone(|other| other == node);
-                }
+                self.forget_data(node);
                 if self.sit(Sits { node, life }) {
                     self.inboxes.rouse();
                 }
@@ -327,10 +324,7 @@ impl Border {
                     if let Some(lives) = self.lives.get_mut(sits.node.index()) {
                         *lives = (sits.life, sits.life);
                     }
-                    self.answers.gone(|node| node == sits.node);
-                    if let Some(fetch) = &mut self.fetch {
-                        fetch.gone(|node| node == sits.node);
-                    }
+                    self.forget_data(sits.node);
                     self.news = Some((sits, 0));
                 }
                 Record::Message(header, message) => {

@@ -66,6 +66,17 @@ pub enum OfferError {
     Forked(#[from] Forked),
 }
 
+impl OfferError {
+    /// Whether there may be room later.
+    pub(super) const fn is_for_now(&self) -> bool {
+        match self {
+            OfferError::TooMany => true,
+            OfferError::Memory(error) => !matches!(error, AllocError::TooLarge { .. } | AllocError::ZeroSize),
+            OfferError::Station(_) | OfferError::Forked(_) => false,
+        }
+    }
+}
+
 /// Why offered data cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -109,18 +120,12 @@ impl Offer {
         let end = offset.checked_add(len)?;
         (end <= self.span.len).then_some(Data::Span(Span { offset: self.span.offset + offset, len, ..self.span }))
     }
-}
 
-impl Offer {
     /// Whether its reader has [released](release) it.
     pub(super) fn is_released(&self, station: &Station) -> bool {
-        let owner = Node(self.span.key.owner().to_bits());
-        station.offer(owner, self.slot).is_ok_and(|slot| {
-            let serial = slot.serial.load(Ordering::Relaxed);
-            // ORDERING: pairs with the store in `release`: what is laid there later is not seen by whoever reads this.
-            let is_done = slot.done.load(Ordering::Acquire) == serial;
-            is_done && serial & 1 == 1 && generation(serial) == self.span.key.generation()
-        })
+        let Some((slot, serial)) = laid(station, self.span.key) else { return false };
+        // ORDERING: pairs with the store in `release`: what is laid there later is not seen by whoever reads this.
+        slot.done.load(Ordering::Acquire) == serial
     }
 }
 
@@ -226,9 +231,16 @@ impl Slot<'_> {
         self.offset.store(offset, Ordering::Relaxed);
         self.len.store(len, Ordering::Relaxed);
         let serial = self.serial.load(Ordering::Relaxed) | 1;
-        // ORDERING: pairs with the first load in `read`: whoever sees the serial number sees the data.
+        // ORDERING: pairs with the load in `serial_of`: whoever sees the serial number sees the data.
         self.serial.store(serial, Ordering::Release);
         serial
+    }
+
+    /// Its serial number, if what lies there has this key.
+    fn serial_of(self, key: Key) -> Option<u64> {
+        // ORDERING: pairs with the store in `lay`.
+        let serial = self.serial.load(Ordering::Acquire);
+        (serial & 1 == 1 && generation(serial) == key.generation()).then_some(serial)
     }
 
     fn take_back(self) {
@@ -239,6 +251,13 @@ impl Slot<'_> {
             fence(Ordering::Release);
         }
     }
+}
+
+/// Where data of this key is laid, and its serial number, if it is there.
+fn laid(station: &Station, key: Key) -> Option<(Slot<'_>, u64)> {
+    let at = key.region() as usize;
+    let slot = station.offer(Node(key.owner().to_bits()), at).ok().filter(|_| at < OFFERS)?;
+    Some((slot, slot.serial_of(key)?))
 }
 
 /// Has `act` look at offered data; what it made of it counts only if the data was there all the time.
@@ -255,10 +274,7 @@ pub fn look<R>(station: &Station, data: Data<'_>, act: impl FnOnce(Bytes<'_>) ->
         return Err(ReadError::Gone);
     }
     let slot = station.offer(node, at)?;
-    let serial = slot.serial.load(Ordering::Acquire);
-    if serial & 1 == 0 || generation(serial) != span.key.generation() {
-        return Err(ReadError::Gone);
-    }
+    let serial = slot.serial_of(span.key).ok_or(ReadError::Gone)?;
     let (offset, len) = (slot.offset.load(Ordering::Relaxed), slot.len.load(Ordering::Relaxed));
     let out = || CellError::OutOfRange { offset: span.offset as usize, len: span.len as usize, size: len as usize };
     let inside = span.offset.checked_add(span.len).is_some_and(|end| end <= len);
@@ -272,10 +288,7 @@ pub fn look<R>(station: &Station, data: Data<'_>, act: impl FnOnce(Bytes<'_>) ->
 
 /// Says that data is not needed any more, to the member that offers it to this reader alone.
 pub(super) fn release(station: &Station, span: Span) {
-    let (node, at) = (Node(span.key.owner().to_bits()), span.key.region() as usize);
-    let Some(slot) = station.offer(node, at).ok().filter(|_| at < OFFERS) else { return };
-    let serial = slot.serial.load(Ordering::Relaxed);
-    if serial & 1 == 1 && generation(serial) == span.key.generation() {
+    if let Some((slot, serial)) = laid(station, span.key) {
         slot.done.store(serial, Ordering::Release);
     }
 }

@@ -18,17 +18,16 @@
 //! [`Mode::ORDERED`] and [`Mode::CUT_THROUGH`], calls can wait for each other's room until their deadlines.
 
 use umbra_core::chain::{
-    Answer, Call, CallId, Caps, Data, Handle, Machine, Mode, Node, Phase, StartError, Verdict, Work,
+    Answer, Call, CallId, Caps, Data, Handle, Machine, Mode, Node, Phase, StartError, Verdict, Work, peek_carried,
+    set_carried,
 };
-use umbra_core::chain::{peek_carried, set_carried};
 use umbra_core::error::Stale;
 use umbra_core::key::{Key, Span};
-use umbra_core::memory::AllocError;
-use umbra_core::time::{Lapse, Time};
+use umbra_core::time::Time;
 
 use super::answer::{Failure, Reply, answer};
 use super::member::Member;
-use super::offer::{Offer, OfferError, Shelf, look, release};
+use super::offer::{Offer, Shelf, look, release};
 use super::shape::Shape;
 use super::station::Station;
 use super::storage::Heap;
@@ -64,6 +63,7 @@ struct Laid {
 /// An answer whose reply has found no room.
 #[derive(Debug)]
 struct Unlaid {
+    call: CallId,
     from: Node,
     to: Node,
     until: Time,
@@ -182,9 +182,16 @@ impl Replies {
         Ok(Some(answer))
     }
 
-    /// Lays the reply out that an answer tells of; false if there is no room for it now.
-    fn lay(&mut self, station: &Station, shelf: &mut Shelf, (from, to): (Node, Node), message: &mut [u8]) -> bool {
-        let Some(carried) = peek_carried(message).filter(|carried| carried.is_answer) else { return true };
+    /// Lays the reply out that an answer tells of; if there is no room for it now, of which call it is, and until when it is waited
+    /// for.
+    fn lay(
+        &mut self,
+        station: &Station,
+        shelf: &mut Shelf,
+        (from, to): (Node, Node),
+        message: &mut [u8],
+    ) -> Result<(), (CallId, Time)> {
+        let Some(carried) = peek_carried(message).filter(|carried| carried.is_answer) else { return Ok(()) };
         let (call, until) = (carried.call, now() + carried.budget);
         if let Some(held) = self.take(call, from) {
             match shelf.offer(station, held.data()) {
@@ -192,12 +199,12 @@ impl Replies {
                     self.spare(held.memory);
                     self.laid.push(Laid { call, node: from, reader: to, offer, until });
                 }
-                Err(error) if is_for_now(&error) => {
+                Err(error) if error.is_for_now() => {
                     self.held.push(held);
-                    return false;
+                    return Err((call, until));
                 }
                 // Its parent finds nothing, and says so.
-                Err(_) => return true,
+                Err(_) => return Ok(()),
             }
         }
         // One that is answered again lies where it lay.
@@ -206,7 +213,7 @@ impl Replies {
             let is_named = set_carried(message, span);
             debug_assert!(is_named, "of the same length");
         }
-        true
+        Ok(())
     }
 
     /// Takes back what its reader is done with, or nobody waits for any more.
@@ -240,9 +247,7 @@ impl Replies {
             stays
         });
         held.retain(|held| {
-            let waits = |unlaid: &Unlaid| {
-                unlaid.from == held.node && peek_carried(&unlaid.message).is_some_and(|it| it.call == held.call)
-            };
+            let waits = |unlaid: &Unlaid| (unlaid.call, unlaid.from) == (held.call, held.node);
             machine.is_under_way(held.call) || unlaid.iter().any(waits)
         });
     }
@@ -258,15 +263,6 @@ impl Replies {
 impl Held {
     fn data(&self) -> &[u8] {
         self.memory.get(..self.len as usize).unwrap_or_default()
-    }
-}
-
-/// Whether there may be room later.
-fn is_for_now(error: &OfferError) -> bool {
-    match error {
-        OfferError::TooMany => true,
-        OfferError::Memory(error) => !matches!(error, AllocError::TooLarge { .. } | AllocError::ZeroSize),
-        OfferError::Station(_) | OfferError::Forked(_) => false,
     }
 }
 
@@ -297,12 +293,13 @@ impl Member {
     pub(super) fn lay(&mut self, from: Node, to: Node, len: usize) -> bool {
         let Member { replies, shelf, station, buffer, .. } = self;
         let Some(message) = buffer.get_mut(..len) else { return true };
-        if replies.lay(station, shelf, (from, to), message) {
-            return true;
+        match replies.lay(station, shelf, (from, to), message) {
+            Ok(()) => true,
+            Err((call, until)) => {
+                replies.unlaid.push(Unlaid { call, from, to, until, message: message.to_vec() });
+                false
+            }
         }
-        let budget = peek_carried(message).map_or(Lapse(0), |carried| carried.budget);
-        replies.unlaid.push(Unlaid { from, to, until: now() + budget, message: message.to_vec() });
-        false
     }
 
     /// Takes back replies that were read, and sends answers whose replies find room now; whether any went.
@@ -310,21 +307,18 @@ impl Member {
         if self.replies.is_empty() {
             return false;
         }
+        self.replies.collect(&self.station, &mut self.shelf, at);
         let mut sent = false;
-        let Member { replies, shelf, station, .. } = self;
-        replies.collect(station, shelf, at);
-        replies.unlaid.retain(|unlaid| unlaid.until > at);
-        for _ in 0..replies.unlaid.len() {
-            let Member { replies, shelf, station, buffer, .. } = self;
-            let mut unlaid = replies.unlaid.remove(0);
-            if !replies.lay(station, shelf, (unlaid.from, unlaid.to), &mut unlaid.message) {
-                replies.unlaid.push(unlaid);
+        for mut unlaid in std::mem::take(&mut self.replies.unlaid) {
+            let (from, to, len) = (unlaid.from, unlaid.to, unlaid.message.len());
+            if unlaid.until <= at {
                 continue;
             }
-            let len = unlaid.message.len();
-            if let Some(place) = buffer.get_mut(..len) {
+            if self.replies.lay(&self.station, &mut self.shelf, (from, to), &mut unlaid.message).is_err() {
+                self.replies.unlaid.push(unlaid);
+            } else if let Some(place) = self.buffer.get_mut(..len) {
                 place.copy_from_slice(&unlaid.message);
-                self.post(unlaid.from, unlaid.to, len);
+                self.post(from, to, len);
                 sent = true;
             }
         }

@@ -66,6 +66,14 @@ impl Border {
         }
     }
 
+    /// A member is gone, and with it what it wanted.
+    pub(super) fn forget_data(&mut self, node: Node) {
+        self.answers.gone(|other| other == node);
+        if let Some(fetch) = &mut self.fetch {
+            fetch.gone(|other| other == node);
+        }
+    }
+
     /// What waited for a place to which the way is lost is refused, and may be made again.
     pub(super) fn part_data(&mut self, place: u32) {
         let shape = self.station.shape();

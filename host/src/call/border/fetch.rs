@@ -17,10 +17,9 @@ use std::mem::take;
 use umbra_core::chain::{CallId, Carried, Data, Node, set_carried};
 use umbra_core::channel::Header;
 use umbra_core::key::Span;
-use umbra_core::memory::AllocError;
 use umbra_core::time::{Lapse, Time};
 
-use super::super::offer::{OFFERS, Offer, OfferError, Shelf};
+use super::super::offer::{OFFERS, Offer, Shelf};
 use super::super::station::{Station, StationError};
 
 /// Bytes that are asked for by one frame.
@@ -164,12 +163,7 @@ impl Fetch {
                     self.landings.push(landing);
                     self.landings.len() - 1
                 }
-                Err(OfferError::TooMany) => return Way::Refused,
-                Err(OfferError::Memory(error))
-                    if !matches!(error, AllocError::TooLarge { .. } | AllocError::ZeroSize) =>
-                {
-                    return Way::Refused;
-                }
+                Err(error) if error.is_for_now() => return Way::Refused,
                 // More than there is room for at all, or none.
                 Err(_) => return Way::Without,
             },
@@ -244,7 +238,7 @@ impl Fetch {
         if missing > 0 {
             self.ready.extend(landing.waiting.drain(..).map(|waiting| (waiting.header, waiting.message)));
             // What was asked for besides counts still when it comes; nobody waits for it.
-            self.remove(|landing| landing.serial == serial);
+            self.remove(|landing, _| landing.serial == serial);
             return Some(());
         }
         if landing.come + len > landing.asked {
@@ -306,7 +300,7 @@ impl Fetch {
         let others = self.landings.iter_mut().filter(|landing| cut(landing));
         let others = others.flat_map(|landing| landing.waiting.drain(..));
         self.ready.extend(others.map(|waiting| (waiting.header, waiting.message)));
-        self.remove(cut);
+        self.remove(|landing, _| cut(landing));
     }
 
     /// How data is called here that is called so where its maker has laid it, if it has come.
@@ -331,8 +325,7 @@ impl Fetch {
 
     /// Frees the memory of replies that were read.
     fn collect(&mut self) {
-        let station = self.station.clone();
-        self.remove(|landing| landing.is_answer && landing.offer.is_released(&station));
+        self.remove(|landing, station| landing.is_answer && landing.offer.is_released(station));
     }
 
     fn expire(&mut self, now: Time) {
@@ -353,13 +346,13 @@ impl Fetch {
 
     /// What nobody uses makes room.
     fn tidy(&mut self) {
-        self.remove(|landing| landing.users.is_empty());
+        self.remove(|landing, _| landing.users.is_empty());
     }
 
-    fn remove(&mut self, is_over: impl Fn(&Landing) -> bool) {
+    fn remove(&mut self, is_over: impl Fn(&Landing, &Station) -> bool) {
         let Fetch { shelf, station, landings, lists, .. } = self;
         landings.retain_mut(|landing| {
-            let over = is_over(landing);
+            let over = is_over(landing, station);
             if over {
                 shelf.take_back(station, &landing.offer);
                 let (mut users, mut waiting) = (take(&mut landing.users), take(&mut landing.waiting));
