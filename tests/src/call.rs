@@ -103,13 +103,17 @@ pub fn vector_of(node: Node, bytes: usize) -> impl Iterator<Item = u64> {
     (1..=bytes as u64 / 8).map(move |word| word.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_mul(u64::from(node.0) + 1))
 }
 
-fn vector(work: &mut Work<'_>) -> Verdict {
+fn vector(work: &mut Work<'_>, since: &mut Option<Instant>) -> Verdict {
     let act = |wanted: Act| *work.header == header(work.node, wanted);
     match work.phase {
         Phase::Init | Phase::Probe => {
             if act(Act::DieInFunc) {
                 die();
             }
+            if act(Act::Wait) && since.get_or_insert_with(Instant::now).elapsed() < LONG {
+                return Verdict::Pending;
+            }
+            *since = None;
             let bytes = work.reply.caps().data as usize;
             for word in vector_of(work.node, bytes) {
                 if work.reply.push_data(&word.to_le_bytes()).is_err() {
@@ -192,11 +196,11 @@ pub fn member(station: &Station, node: Node, calls: u16) -> Member {
 pub fn member_with(station: &Station, node: Node, calls: u16, settings: impl FnOnce(Config) -> Config) -> Member {
     let capacities = Capacities { calls, ..Capacities::new(station.shape().all) };
     let mut member = Member::join_with(station, node, capacities, settings).expect("a free seat");
-    let mut since = None;
+    let (mut since, mut vector_since) = (None, None);
     let all: Vec<Node> = station.shape().nodes().collect();
     member.register(SUM, move |work| sum(work, &mut since)).expect("the first function");
     member.register_local(WORDS, |work, local| words(work, local)).expect("the third function");
-    member.register(VECTOR, vector).expect("the fourth function");
+    member.register(VECTOR, move |work| vector(work, &mut vector_since)).expect("the fourth function");
     member.register(JOIN, join).expect("the fifth function");
     member.register_local(RELAY, move |work, local| relay(work, local, &all)).expect("the second function");
     member

@@ -5,14 +5,21 @@
 
 use std::collections::VecDeque;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use umbra::call::border::{Border, ops};
 use umbra::call::{Failure, Member, Outgoing, Reply, Shape, Station, WaitError};
-use umbra_core::chain::{Call, Code, Handle, Node, Plan};
+use umbra_core::chain::{
+    Call, Caps, Code, Config, Handle, Mode, Node, Plan, Stage, Tag, Verdict, Work, peek_carried, set_carried,
+};
+use umbra_core::key::{Key, Span};
+use umbra_core::peer::{Peer, WorldRank};
+use umbra_core::time::Lapse;
 use umbra_core::tree;
 use umbra_core::wire::Op;
-use umbra_tests::call::{Act, GONE, call, header, member, vectors, vectors_sum, words_of};
+use umbra_tests::call::{Act, GONE, call, header, member_with, vectors, vectors_sum, words_of};
 use umbra_tests::rig::Guarded;
 
 /// Seats of a place: its first member, another one, and that of the border.
@@ -24,6 +31,8 @@ const OFFER_BYTES: u64 = 400_000;
 const WINDOW: usize = 256 << 10;
 /// How often the dead are looked for where others wait for them.
 const LOOK: Duration = Duration::from_millis(5);
+/// After how long without a sign of life a member counts as dead: longer than a machine that is loaded keeps one from its turn.
+const SILENCE: Duration = Duration::from_millis(400);
 /// Turns after which nothing is expected any more.
 const TURNS: usize = 100_000;
 /// Far beyond anything that a loaded machine needs.
@@ -50,8 +59,12 @@ struct World {
 
 impl World {
     fn new(places: u32) -> World {
+        World::with(places, |config| config)
+    }
+
+    fn with(places: u32, settings: fn(Config) -> Config) -> World {
         let mut world = World {
-            places: (0..places).map(|place| Place::new(place, places)).collect(),
+            places: (0..places).map(|place| Place::new(place, places, settings)).collect(),
             frames: VecDeque::new(),
             delivered: 0,
             overlaps: 0,
@@ -103,6 +116,19 @@ impl World {
 
     /// Everybody's turn; one frame arrives.
     fn turn(&mut self) {
+        self.work();
+        self.deliver();
+    }
+
+    fn deliver(&mut self) {
+        if let Some((from, to, op, body)) = self.frames.pop_front() {
+            self.places[to as usize].border.on_frame(from, op, &body).unwrap();
+            self.delivered += 1;
+        }
+    }
+
+    /// Everybody's turn; no frame arrives.
+    fn work(&mut self) {
         for (at, place) in (0..).zip(&mut self.places) {
             for member in place.members.iter_mut().flatten() {
                 member.turn();
@@ -123,10 +149,6 @@ impl World {
                 let data = self.frames.iter().filter(|&&(from, to, op, _)| (from, to) == ends && op == ops::DATA);
                 assert!(data.map(|(.., body)| body.len()).sum::<usize>() <= WINDOW);
             }
-        }
-        if let Some((from, to, op, body)) = self.frames.pop_front() {
-            self.places[to as usize].border.on_frame(from, op, &body).unwrap();
-            self.delivered += 1;
         }
     }
 
@@ -182,10 +204,12 @@ impl World {
 }
 
 impl Place {
-    fn new(place: u32, places: u32) -> Place {
+    fn new(place: u32, places: u32, settings: fn(Config) -> Config) -> Place {
         let shape = Shape { message_bytes: 4096, offer_bytes: OFFER_BYTES, ..Shape::new(SEATS) }.joined(place, places);
         let station = Station::create("border", shape).unwrap();
-        let mut members: Vec<Member> = (0..2).map(|at| member(&station, Node(shape.first + at), 8)).collect();
+        let settings = |config| settings(Config { classes: 0, ..config });
+        let member = |at| member_with(&station, Node(shape.first + at), 8, settings);
+        let mut members: Vec<Member> = (0..2).map(member).collect();
         let outgoing = Outgoing::new(|| ());
         let border = Border::new(&station, Node(shape.first + 2), outgoing.clone()).unwrap();
         members[0].put_out(outgoing);
@@ -343,6 +367,114 @@ fn s60_long_replies_cross_borders_one_by_one_over_any_tree() {
         let came: Vec<u64> = world.fetched().iter().zip(before).map(|(after, before)| after - before).collect();
         assert_eq!(came, come.map(|count| count * u64::from(bytes)), "tree {round}");
     }
+}
+
+#[test]
+fn replies_that_come_before_their_turn_keep_no_memory_from_the_one_whose_turn_it_is() {
+    let mut world = World::new(2);
+    // There is memory for one reply of another place, and the first of two comes last.
+    let (members, bytes) = ([1, 3, 4].map(Node), OFFERED as u32);
+    let late = header(Node(3), Act::Wait);
+    let flat = Plan::Shape(tree::Shape::FLAT);
+    let handle = world.start(&Call { plan: flat, mode: Mode::ORDERED, ..vectors(&members, &late, bytes) });
+    world.turn_until(|world| world.maker().test(handle).unwrap());
+    let reply = world.end(handle).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(reply.data == vectors_sum(&members, bytes));
+}
+
+/// What names the first thing that this member has laid out.
+fn names(node: Node) -> impl Iterator<Item = Key> {
+    let owner = Peer::rank(WorldRank(node.0)).unwrap();
+    (0..8).map(move |generation| Key::new(owner, 0, generation))
+}
+
+#[test]
+fn another_place_neither_reads_nor_ends_replies_between_members_here() {
+    let mut world = World::new(2);
+    let (members, bytes) = ([0, 1].map(Node), OFFERED as u32);
+    let handle = world.start(&vectors(&members, &[], bytes));
+    // Its reply lies there now.
+    world.places[0].members[0].as_mut().unwrap().turn();
+    let (piece, mut refused) = (1_u64 << 16, 0);
+    for key in names(Node(0)) {
+        let words = [7_u64 | 1 << 32, key.to_bits(), 0, piece].map(u64::to_le_bytes);
+        let Place { border, body, .. } = &mut world.places[0];
+        border.on_frame(1, ops::PULL, words.as_flattened()).unwrap();
+        while let Some((to, op, len)) = border.poll(|_| true, body) {
+            // All of the piece does not come.
+            let missing = [7_u32.to_le_bytes(), (piece as u32).to_le_bytes()];
+            assert_eq!((to, op, &body[..len]), (1, ops::DATA, missing.as_flattened()));
+            refused += 1;
+        }
+    }
+    assert_eq!(refused, names(Node(0)).count());
+    let reply = world.end(handle).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(reply.data == vectors_sum(&members, bytes));
+}
+
+#[test]
+fn an_answer_from_another_place_that_names_a_reply_here_has_none() {
+    let mut world = World::new(2);
+    let (members, bytes) = ([1, 4, 0].map(Node), OFFERED as u32);
+    let flat = Plan::Shape(tree::Shape::FLAT);
+    let handle = world.start(&Call { plan: flat, mode: Mode::ORDERED, ..vectors(&members, &[], bytes) });
+    // Both children answer before their parent looks.
+    let maker = world.places[0].members[1].take();
+    let is_answer = |frame: &(u32, u32, Op, Vec<u8>)| {
+        frame.2 == ops::MESSAGE && peek_carried(&frame.3[16..]).is_some_and(|carried| carried.is_answer)
+    };
+    for _ in 0..TURNS {
+        world.work();
+        if world.frames.iter().any(is_answer) {
+            break;
+        }
+        world.deliver();
+    }
+    // It says that the reply of the other child is its own.
+    let at = world.frames.iter().position(is_answer).unwrap();
+    let (from, _, op, body) = world.frames.remove(at).unwrap();
+    for key in names(Node(0)) {
+        let mut body = body.clone();
+        assert!(set_carried(&mut body[16..], Span { key, offset: 0, len: bytes.into() }));
+        world.places[0].border.on_frame(from, op, &body).unwrap();
+    }
+    world.places[0].members[1] = maker;
+    let record = world.end(handle).unwrap_err().records[0];
+    let told = (record.origin, record.stage, record.code, record.aux);
+    assert_eq!(told, (Node(1), Stage::Callback, Code::ReplyGone, 4));
+}
+
+#[test]
+fn an_answer_that_waits_at_a_border_for_memory_is_no_silence() {
+    let mut world = World::with(2, |config| {
+        let silence = Lapse::from_millis(SILENCE.as_millis() as u64);
+        Config { ask: Lapse::from_millis(20), silence, ..config }
+    });
+    let goes_on = Arc::new(AtomicBool::new(false));
+    let waits = Arc::clone(&goes_on);
+    let hold = move |_: &mut Work<'_>| if waits.load(Relaxed) { Verdict::Done } else { Verdict::Pending };
+    world.maker().register("hold", hold).unwrap();
+    let far = world.places[1].members[0].as_mut().unwrap();
+    far.register("hold", |_| Verdict::Done).unwrap();
+    // Data of a call of the other place has the memory that its reply needs.
+    let offer = far.offer(&[1; OFFERED]).unwrap();
+    let holding = Call { func: Tag::of("hold"), callback: Tag::NONE, caps: Caps::default(), ..call(&[Node(1)], &[]) };
+    let held = far.start(&Call { data: offer.data(), ..holding }).unwrap();
+    world.turn_until(|world| world.fetched()[0] == OFFERED as u64);
+    let bytes = OFFERED as u32;
+    let handle = world.start(&vectors(&[Node(4)], &[], bytes));
+    let begun = Instant::now();
+    while begun.elapsed() < 3 * SILENCE {
+        world.turn();
+        assert!(!world.maker().test(handle).unwrap(), "{:?}", world.end(handle));
+    }
+    goes_on.store(true, Relaxed);
+    world.turn_until(|world| world.maker().test(handle).unwrap());
+    let reply = world.end(handle).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(reply.data == vectors_sum(&[1, 4].map(Node), bytes));
+    let far = world.places[1].members[0].as_mut().unwrap();
+    assert_eq!(far.wait(held, Duration::ZERO).unwrap().members, 2);
+    far.take_back(offer);
 }
 
 #[test]

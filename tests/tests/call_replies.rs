@@ -3,12 +3,18 @@
 //! They stay with whoever wrote them until they are combined.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-use umbra::call::{Shape, Station};
-use umbra_core::chain::{Call, Caps, Code, Data, Mode, Node, Plan, RESPONSE, Stage, StartError, Tag};
+use std::time::{Duration, Instant};
+
+use umbra::call::{Member, OfferError, Shape, Station, Window};
+use umbra_core::chain::{Call, Caps, Code, Config, Data, Mode, Node, Plan, RESPONSE, Stage, StartError, Tag, Verdict};
 use umbra_core::key::{Key, Span};
+use umbra_core::memory::AllocError;
 use umbra_core::peer::{Peer, WorldRank};
+use umbra_core::time::Lapse;
 use umbra_core::tree;
-use umbra_tests::call::{Act, JOIN, Together, call, header, member, vectors, vectors_sum, words_of};
+use umbra_tests::call::{
+    Act, JOIN, Together, call, header, member, member_with, vector_of, vectors, vectors_sum, words_of,
+};
 use umbra_tests::crowd::wire::Wire;
 
 const MIB: u32 = 1 << 20;
@@ -106,6 +112,144 @@ fn answers_wait_for_memory_and_the_calls_of_everybody_to_everybody_end() {
             }
         }
     }
+}
+
+const FLAT: Plan<'static> = Plan::Shape(tree::Shape::FLAT);
+
+/// The replies of a call that are combined in the order of its list, child by child.
+fn in_order<'a>(members: &'a [Node], header: &'a [u8], bytes: u32) -> Call<'a> {
+    Call { plan: FLAT, mode: Mode::ORDERED, ..vectors(members, header, bytes) }
+}
+
+#[test]
+fn calls_that_combine_in_opposite_orders_do_not_wait_for_each_others_memory() {
+    // Each has its second reply first, where there is memory for one.
+    let (bytes, mut crowd) = (60_000, together(4, 60_000));
+    let (first, second) = ([0, 2, 3].map(Node), [1, 3, 2].map(Node));
+    let (late, later) = (header(Node(2), Act::Wait), header(Node(3), Act::Wait));
+    let one = crowd.0[0].start(&in_order(&first, &late, bytes)).unwrap();
+    let other = crowd.0[1].start(&in_order(&second, &later, bytes)).unwrap();
+    for (maker, handle, members) in [(0, one, first), (1, other, second)] {
+        let reply = crowd.end(maker, handle).unwrap_or_else(|failure| panic!("{failure}"));
+        assert!(reply.data == vectors_sum(&members, bytes));
+    }
+}
+
+#[test]
+fn members_that_live_together_do_not_wait_for_the_memory_that_the_next_of_them_has() {
+    let bytes = 60_000;
+    let station = Station::create("replies", Shape { offer_bytes: bytes.into(), ..Shape::new(4) }).unwrap();
+    let mut crowd = Together(vec![member(&station, Node(0), 8), member(&station, Node(1), 8)]);
+    for node in [2, 3].map(Node) {
+        crowd.0[1].house(node).unwrap();
+    }
+    let (members, late) = ([0, 2, 3].map(Node), header(Node(2), Act::Wait));
+    for _ in 0..3 {
+        let reply = crowd.run(&in_order(&members, &late, bytes)).unwrap_or_else(|failure| panic!("{failure}"));
+        assert!(reply.data == vectors_sum(&members, bytes));
+    }
+}
+
+#[test]
+fn a_reply_that_came_before_its_parent_is_done_keeps_no_memory_from_what_that_waits_for() {
+    let (bytes, mut crowd) = (60_000, together(3, 60_000));
+    let far = [Node(2)];
+    crowd.0[1]
+        .register_local("long", move |work, local| {
+            if local.begun() == 0 {
+                // Its child has answered before this one does.
+                let wanted = vectors(&far, work.header, bytes);
+                return if local.begin(&wanted).is_ok() { Verdict::Pending } else { Verdict::Fault(1) };
+            }
+            match local.answer(0) {
+                Some(Ok(reply)) if work.reply.set_data(&reply.data).is_ok() => Verdict::Done,
+                _ => Verdict::Fault(2),
+            }
+        })
+        .unwrap();
+    for node in [0, 2] {
+        crowd.0[node]
+            .register("long", move |work| {
+                let data: Vec<u8> = vector_of(work.node, bytes as usize).flat_map(u64::to_le_bytes).collect();
+                if work.reply.set_data(&data).is_ok() { Verdict::Done } else { Verdict::Fault(3) }
+            })
+            .unwrap();
+    }
+    let (all, late) = (nodes(3), header(Node(2), Act::Wait));
+    let chain = Plan::Shape(tree::Shape::CHAIN);
+    let wanted = Call { plan: chain, func: Tag::of("long"), mode: Mode::CUT_THROUGH, ..vectors(&all, &late, bytes) };
+    let reply = crowd.run(&wanted).unwrap_or_else(|failure| panic!("{failure}"));
+    // The first, the second, which sums its own and the third, and the third once more.
+    assert!(reply.data == vectors_sum(&[0, 1, 2, 2].map(Node), bytes));
+}
+
+#[test]
+fn an_answer_that_waits_for_memory_is_no_silence_and_waits_once() {
+    let bytes = 60_000;
+    let station = Station::create("replies", Shape { offer_bytes: bytes.into(), ..Shape::new(2) }).unwrap();
+    let silence = Lapse::from_millis(150);
+    let settings = |config| Config { ask: Lapse::from_millis(10), silence, classes: 0, ..config };
+    let members = [0, 1].map(|node| member_with(&station, Node(node), 8, settings));
+    let mut crowd = Together(members.into());
+    let offer = crowd.0[1].offer(&[1; 60_000]).unwrap();
+    let handle = crowd.0[0].start(&vectors(&nodes(2), &[], bytes)).unwrap();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(400) {
+        assert!(!crowd.0[0].test(handle).unwrap(), "{:?}", crowd.0[0].wait(handle, Duration::ZERO));
+        crowd.turn();
+    }
+    let before = answered(&crowd);
+    crowd.0[1].take_back(offer);
+    let reply = crowd.end(0, handle).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(reply.data == vectors_sum(&nodes(2), bytes));
+    // What waited went once.
+    (0..10).for_each(|_| crowd.turn());
+    assert_eq!(crowd.0[0].figures().stale + crowd.0[0].figures().malformed, 0);
+    assert_eq!(answered(&crowd), before);
+}
+
+#[test]
+fn a_stream_waits_for_replies_that_have_its_room() {
+    let bytes = 60_000;
+    let mut crowd = together(2, bytes.into());
+    let (far, all) = ([Node(1)], nodes(2));
+    // The reply of the first lies there until the second reads it.
+    let handle = crowd.0[1].start(&Call { plan: FLAT, ..vectors(&all, &[], bytes) }).unwrap();
+    crowd.0[0].turn();
+    let full = crowd.0[0].offer(&[1; 60_000]).unwrap_err();
+    assert!(matches!(full, OfferError::Memory(AllocError::OutOfMemory { .. })), "{full}");
+    let Together(members) = crowd;
+    let [mut first, mut second] = <[Member; 2]>::try_from(members).unwrap();
+    let other = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        let reply = second.wait(handle, Duration::from_secs(20)).unwrap();
+        second.serve_until(Duration::from_secs(20), |member| member.figures().responses >= 2);
+        reply.data
+    });
+    let window = Window { segment: bytes as usize, calls: 2, patience: Duration::from_secs(20) };
+    let (data, mut sums) = (vec![1; 2 * bytes as usize], Vec::new());
+    first.stream(&words_of(Data::Bytes(&[]), &far, &[]), &data, window, |_, reply| sums.push(reply.data)).unwrap();
+    let sum = u64::from_le_bytes([1; 8]).wrapping_mul(2 * u64::from(bytes) / 8).to_le_bytes();
+    assert_eq!(sums, [sum, sum]);
+    assert!(other.join().unwrap() == vectors_sum(&all, bytes));
+}
+
+#[test]
+fn members_that_failed_or_said_nothing_keep_no_memory() {
+    // One that is asked to say nothing, or more than it may.
+    let (all, mut crowd) = (nodes(5), together(5, MIB.into()));
+    let fault = header(Node(4), Act::Fault);
+    let collect = Call { mode: Mode::COLLECT, ..vectors(&all, &fault, 800_000) };
+    let failure = crowd.run(&collect).unwrap_err();
+    assert_eq!((failure.tallies.ok, failure.tallies.failed), (4, 1), "{failure}");
+    let (join, caps) = (Tag::of(JOIN), Caps { header: 0, data: 800_000 });
+    let nothing = Call { func: join, callback: join, data: Data::Bytes(&[]), caps, ..call(&all, &[]) };
+    let reply = crowd.run(&Call { mode: Mode::RENDEZVOUS, ..nothing }).unwrap();
+    assert_eq!((reply.data.len(), reply.data.capacity()), (0, 0));
+    let few = crowd.run(&Call { mode: Mode::RENDEZVOUS, data: Data::Bytes(&[7; 100]), ..nothing }).unwrap();
+    assert_eq!(few.data, [7; 500]);
+    assert!(few.data.capacity() < 5000, "{}", few.data.capacity());
+    assert!(crowd.0.iter().map(Member::offered_bytes).sum::<u64>() < 4 * 800_000 + 10_000);
 }
 
 #[test]
@@ -208,6 +352,28 @@ fn an_answer_that_names_a_place_where_no_reply_lies_fails_the_call_and_touches_n
         let told = (record.origin, record.stage, record.code, record.aux);
         assert_eq!(told, (Node(0), Stage::Callback, Code::ReplyGone, 3), "round {round}: {failure}");
     }
+    // Somebody else's reply is neither read nor ended by such an answer.
+    let offered_before = offer.data();
+    crowd.0[2].take_back(offer);
+    let two = [1, 2].map(Node);
+    let theirs = crowd.0[1].start(&vectors(&two, &[], bytes)).unwrap();
+    crowd.0[2].turn();
+    let handle = crowd.0[0].start(&vectors(&members, &[], bytes)).unwrap();
+    crowd.0[0].turn();
+    let (_, request) = wire.came().unwrap();
+    let named = |generation| Key::new(Peer::rank(WorldRank(2)).unwrap(), 0, generation);
+    let Data::Span(Span { key: before, .. }) = offered_before else { panic!("it was offered") };
+    for generation in [1, 0, 1].map(|after| before.generation() + after) {
+        let span = Span { key: named(generation), offset: 0, len };
+        wire.give(&(Node(0), answer_to(&request, 64, &bytes_of(span))));
+        crowd.0[0].turn();
+    }
+    // If it were told that its reply was read, it would take that back now.
+    (0..3).for_each(|_| _ = crowd.0[2].turn());
+    let failure = crowd.end(0, handle).unwrap_err();
+    assert_eq!(failure.records[0].code, Code::ReplyGone, "{failure}");
+    assert!(crowd.end(1, theirs).unwrap().data == vectors_sum(&two, bytes));
+    let offer = crowd.0[2].offer(&[1; 800]).unwrap();
     let all = nodes(3);
     let words = crowd.run(&words_of(offer.data(), &all, &[])).unwrap();
     assert_eq!(words.data, u64::from_le_bytes([1; 8]).wrapping_mul(300).to_le_bytes());

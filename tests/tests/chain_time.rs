@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::Capacities;
-use umbra_core::chain::{Action, Code, Config, Life, Mode, Node, Plan, Stage, Tallies, peek_cancel};
+use umbra_core::chain::{Action, Code, Config, HEAD, Life, Mode, Node, Plan, Stage, Tallies, peek_cancel};
 use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
 use umbra_tests::chain::check::{failed, fifteen, origins, tallies};
@@ -173,6 +173,27 @@ fn d49_a_request_of_another_version_is_refused_with_the_own_one() {
         let told = world.at(Node(1)).poll(now, &mut [0; 4096]);
         assert!(matches!(told, Some(Action::Run { .. })), "{told:?}");
         assert_eq!(world.figures().runs, runs + 1);
+    }
+}
+
+#[test]
+fn d54_a_request_for_replies_that_nobody_combines_is_refused_as_malformed() {
+    let mut world = World::with(1, Capacities::new(3), Config::new(Node(0), Life(1)));
+    world.spy = true;
+    let mut planned = sum_over(0..3);
+    planned.call.plan = Plan::Shape(Shape::CHAIN);
+    assert_eq!(world.call(&planned).sum(), Some(3));
+    // Of 1, which asks 2, and of 2, which asks nobody.
+    for (seq, node, accepted) in [(100, Node(1), false), (101, Node(2), true)] {
+        let mut request = of_call(seq, &world.heard.iter().find(|(to, _)| *to == node).unwrap().1);
+        request[HEAD + 4..HEAD + 8].fill(0);
+        let (from, now) = (Node(node.0 - 1), world.now());
+        if accepted {
+            world.at(node).on_message(from, node, &request, now).unwrap();
+            assert!(matches!(world.at(node).poll(now, &mut [0; 4096]), Some(Action::Run { .. })));
+        } else {
+            assert_eq!(refusal(&mut world, from, node, &request), Code::Malformed as u8);
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! data that lies in the first ([`Carried`]), and puts where it lies now into the request.
 
 use super::message::{FLAGS, Head, Kind, Mode, Request, Response, SPAN, span_bytes, span_of};
-use super::name::CallId;
+use super::name::{CallId, Edge};
 use crate::codec::Reader;
 use crate::key::Span;
 use crate::time::Lapse;
@@ -28,6 +28,8 @@ pub struct Carried {
     pub is_answer: bool,
     /// Which call.
     pub call: CallId,
+    /// The parent's place for it, and which child the other end is.
+    pub edge: Edge,
     /// Where its data lies.
     pub span: Span,
     /// How long the call may take yet.
@@ -55,7 +57,7 @@ pub fn peek_carried(message: &[u8]) -> Option<Carried> {
         _ => return None,
     };
     let budget = Lapse::from_micros(budget_us.into());
-    span_of(data).map(|span| Carried { is_answer, call: head.call, span, budget })
+    span_of(data).map(|span| Carried { is_answer, call: head.call, edge: head.edge, span, budget })
 }
 
 /// Says where such data lies from now on; the length stays. Whether the message was one.
@@ -94,6 +96,14 @@ pub fn busy(message: &[u8], to: &mut [u8]) -> Option<usize> {
     Head { attempt: head.attempt, ..Head::new(Kind::Busy, head.call, head.edge) }.emit_bare(to).ok()
 }
 
+/// Word that whoever gives this answer knows of the call, in the first bytes of `to`: for whoever carries messages and keeps one
+/// back, so that its maker is not taken for dead. `None` if the message is no good answer.
+#[must_use]
+pub fn alive(message: &[u8], to: &mut [u8]) -> Option<usize> {
+    let (head, _) = head(message).filter(|(head, _)| head.kind == Kind::Response)?;
+    Head::new(Kind::Alive, head.call, head.edge).emit_bare(to).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::message::RESPONSE;
@@ -109,7 +119,7 @@ mod tests {
         let mut message = [0; RESPONSE + SPAN];
         let response = Response { nodes: 1, budget_us: Some(1000), header: &[], data: &span_bytes(span) };
         assert_eq!(response.emit(call, edge, &mut message), Ok(message.len()));
-        let carried = Carried { is_answer: true, call, span, budget: Lapse::from_micros(1000) };
+        let carried = Carried { is_answer: true, call, edge, span, budget: Lapse::from_micros(1000) };
         assert_eq!(peek_carried(&message), Some(carried));
         let there = Span { key: Key::from_bits(10), offset: 11, len: 9 };
         assert!(set_carried(&mut message, there));

@@ -5,11 +5,11 @@
 
 use zerocopy::IntoBytes;
 
-use super::context::{Context, NIL, NO_KID, State};
+use super::context::{Context, NIL, NO_KID, State, edge_to};
 use super::kids::{Kid, Kids, Stand};
 use super::machine::{Handle, Machine};
-use super::message::{FAILURE, Failure, Head, Kind, Mode, Response, Unread};
-use super::name::{CallId, Life, Node, Tag};
+use super::message::{FAILURE, Failure, Head, Kind, Mode, Response, Unread, span_of};
+use super::name::{CallId, Edge, Life, Node, Tag};
 use super::notes::{Note, What, never_begun};
 use super::peers::{Age, is_known};
 use super::reply::Written;
@@ -18,6 +18,7 @@ use super::room::Waiter;
 use super::storage::Storage;
 use crate::codec::Reader;
 use crate::error::Full;
+use crate::key::Span;
 use crate::time::Time;
 
 impl<S: Storage> Machine<S> {
@@ -214,6 +215,21 @@ impl<S: Storage> Machine<S> {
             context.pend -= 1;
         }
         context.state == State::Gathering
+    }
+
+    /// Where the reply of a child lies whose answer waits for the callback, in a [rendezvous](Mode::RENDEZVOUS), and which child that
+    /// is; `edge` is what its answer [says](super::peek_carried). `None` if it does not wait, or its reply is longer than the call
+    /// allows.
+    pub fn parked(&mut self, call: CallId, edge: Edge) -> Option<(Node, Span)> {
+        let (id, context) = self.contexts.at(edge.index.into())?;
+        let max = context.rendezvous().filter(|_| edge == edge_to(id, edge.ordinal) && context.call == call)?;
+        let (range, header) = (context.layout.park_range(edge.ordinal), usize::from(context.caps.header));
+        let (_, kids) = self.with_kids(id)?;
+        let kid = kids.get(edge.ordinal).filter(|kid| kid.stand == Stand::Parked)?;
+        let (_, memory) = self.both(id)?;
+        let data = memory.as_bytes().get(range)?.get(header..)?.get(..kid.reply_data as usize)?;
+        let span = span_of(data).filter(|span| span.len <= max.into())?;
+        Some((self.member(id, kid.piece.start)?, span))
     }
 
     fn on_ask(&mut self, ends: (Node, Node), head: &Head) {

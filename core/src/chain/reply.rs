@@ -92,6 +92,12 @@ impl Reply<'_> {
         Ok(())
     }
 
+    /// Whether something that was written did not fit, for which the call fails whatever follows.
+    #[must_use]
+    pub const fn is_too_large(&self) -> bool {
+        self.written.overflow > 0
+    }
+
     /// Replaces the header.
     ///
     /// # Errors

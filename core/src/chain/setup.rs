@@ -118,7 +118,9 @@ impl<S: Storage> Machine<S> {
         let list = request.list;
         let whole = list.sizes.is_none_or(|sizes| sizes.first() == Some(list.len));
         let is_deep = self.config.classes > 0 && head.class >= self.config.classes;
-        if list.ids.first() != Some(to.0) || !whole || is_deep {
+        // Nobody combines the replies below.
+        let is_lost = request.callback == Tag::NONE && request.caps.bytes() > 0 && list.len > 1;
+        if list.ids.first() != Some(to.0) || !whole || is_deep || is_lost {
             return Err(malformed);
         }
         // A few bytes can say that there are very many: nobody looks at more than there is room for.

@@ -33,6 +33,7 @@ mod give;
 mod greet;
 mod inboxes;
 mod kept;
+mod landing;
 mod part;
 
 use umbra_core::chain::{Life, Node, busy, peek_answer, peek_cancel};
@@ -255,7 +256,7 @@ impl Border {
         }
         self.crossings.received += 1;
         let header = header((sender, life), (to, meant));
-        if self.is_carried(place, header, message, None) {
+        if self.is_carried(place, header, message) {
             return Ok(());
         }
         if let (Some(call), Some(fetch)) = (peek_cancel(message), &mut self.fetch) {

@@ -27,8 +27,8 @@
 //! it has read, and nothing that it read counts. Nobody counts readers, so one that dies holds nothing.
 //!
 //! ```text
-//! table    32 offers of 128 bytes: serial, where it begins, its length; an odd serial: it is there; and the serial of the
-//!          last one that had one reader, which was done with it
+//! table    32 offers of 128 bytes: serial, where it begins, its length; an odd serial: it is there; the serial of the
+//!          last one that had one reader, which was done with it; and who that is
 //! memory   what is offered
 //! ```
 
@@ -55,8 +55,8 @@ pub enum OfferError {
     /// There is no memory for it, or not now.
     #[error("no memory to offer data in: {0}; give the station more of it, or take offers back")]
     Memory(#[from] AllocError),
-    /// There are as many as there can be.
-    #[error("{OFFERS} offers of this member are there: take one back")]
+    /// There are as many as there can be, long replies that are to be read included.
+    #[error("{OFFERS} offers and long replies of this member are there: take an offer back, or have replies read")]
     TooMany,
     /// The station.
     #[error(transparent)]
@@ -137,6 +137,8 @@ pub(super) struct Slot<'a> {
     pub(super) len: &'a AtomicU64,
     /// The serial number that its reader was done with.
     pub(super) done: &'a AtomicU64,
+    /// Who alone reads it: one more than his number, or zero if anybody may.
+    pub(super) reader: &'a AtomicU64,
 }
 
 /// The generation that a serial number has in keys.
@@ -169,10 +171,10 @@ impl Shelf {
         Ok(Shelf { number: NEXT.fetch_add(1, Ordering::Relaxed), node, memory, taken: 0, copied: 0 })
     }
 
-    /// Copies data to where others read it.
-    pub(super) fn offer(&mut self, station: &Station, bytes: &[u8]) -> Result<Offer, OfferError> {
+    /// Copies data to where others read it, or this one does.
+    pub(super) fn offer(&mut self, station: &Station, bytes: &[u8], reader: Option<Node>) -> Result<Offer, OfferError> {
         let mut offer = self.reserve(bytes.len() as u64)?;
-        let laid = self.fill(station, &offer, 0, bytes).and_then(|()| self.lay(station, &mut offer));
+        let laid = self.fill(station, &offer, 0, bytes).and_then(|()| self.lay(station, &mut offer, reader));
         if let Err(error) = laid {
             self.take_back(station, &offer);
             return Err(error.into());
@@ -205,9 +207,9 @@ impl Shelf {
         station.offered(self.node)?.write(start, bytes).map_err(|_| StationError::NotStation)
     }
 
-    /// From now on it is read.
-    pub(super) fn lay(&self, station: &Station, offer: &mut Offer) -> Result<(), StationError> {
-        let serial = station.offer(self.node, offer.slot)?.lay(offer.extent.offset, offer.span.len);
+    /// From now on it is read, by anybody or by this one.
+    pub(super) fn lay(&self, station: &Station, offer: &mut Offer, reader: Option<Node>) -> Result<(), StationError> {
+        let serial = station.offer(self.node, offer.slot)?.lay(offer.extent.offset, offer.span.len, reader);
         let key = offer.span.key;
         offer.span.key = Key::new(key.owner(), key.region(), generation(serial));
         Ok(())
@@ -227,7 +229,8 @@ impl Shelf {
 }
 
 impl Slot<'_> {
-    fn lay(self, offset: u64, len: u64) -> u64 {
+    fn lay(self, offset: u64, len: u64, reader: Option<Node>) -> u64 {
+        self.reader.store(reader.map_or(0, |reader| u64::from(reader.0) + 1), Ordering::Relaxed);
         self.offset.store(offset, Ordering::Relaxed);
         self.len.store(len, Ordering::Relaxed);
         let serial = self.serial.load(Ordering::Relaxed) | 1;
@@ -287,10 +290,19 @@ pub fn look<R>(station: &Station, data: Data<'_>, act: impl FnOnce(Bytes<'_>) ->
 }
 
 /// Says that data is not needed any more, to the member that offers it to this reader alone.
-pub(super) fn release(station: &Station, span: Span) {
-    if let Some((slot, serial)) = laid(station, span.key) {
+pub(super) fn release(station: &Station, span: Span, reader: Node) {
+    if reader_of(station, span) == Some(reader)
+        && let Some((slot, serial)) = laid(station, span.key)
+    {
         slot.done.store(serial, Ordering::Release);
     }
+}
+
+/// Who alone reads this data; `None` if anybody may, or it is not there.
+pub(super) fn reader_of(station: &Station, span: Span) -> Option<Node> {
+    let (slot, _) = laid(station, span.key)?;
+    let reader = slot.reader.load(Ordering::Relaxed).checked_sub(1)?;
+    u32::try_from(reader).ok().map(Node)
 }
 
 impl Local<'_> {
@@ -312,13 +324,14 @@ impl Local<'_> {
 }
 
 impl Member {
-    /// Copies data to where the functions of others read it.
+    /// Copies data to where the functions of others read it. Long replies of this member have room there as well until their
+    /// readers have read them.
     ///
     /// # Errors
     /// [`OfferError`].
     pub fn offer(&mut self, bytes: &[u8]) -> Result<Offer, OfferError> {
         self.refuse_heirs()?;
-        self.shelf.offer(&self.station, bytes)
+        self.shelf.offer(&self.station, bytes, None)
     }
 
     /// Nobody is to read it any more; its memory is free for other data at once. Does nothing with an offer of another member,
@@ -329,7 +342,7 @@ impl Member {
         }
     }
 
-    /// Bytes that were copied to be offered.
+    /// Bytes that were copied to be read by others: what was offered, and long replies.
     #[must_use]
     pub const fn offered_bytes(&self) -> u64 {
         self.shelf.copied

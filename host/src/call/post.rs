@@ -70,7 +70,7 @@ impl Member {
                 (_, Some((from, to))) => {
                     let is_taken = self.machine.on_message(from, to, message, at).is_ok();
                     if is_taken {
-                        self.replies.note(message);
+                        self.replies.note(to, message);
                     }
                     is_taken
                 }
@@ -87,7 +87,8 @@ impl Member {
     }
 
     pub(super) fn send(&mut self, from: Node, to: Node, len: usize) {
-        if self.replies.is_empty() || self.lay(from, to, len) {
+        let len = if self.replies.is_empty() { Some(len) } else { self.lay(from, to, len) };
+        if let Some(len) = len {
             self.post(from, to, len);
         }
     }

@@ -2,52 +2,64 @@
 //!
 //! The data of a reply usually comes in answers, and a call keeps room for those of all children. If it is longer than that
 //! allows, it stays with the member that wrote it ([`Mode::RENDEZVOUS`]): a call needs memory for the reply of every member,
-//! and a member for one reply of a child more, however many children it has.
+//! and a member for one reply of a child more, however many children it has, unless they have to wait for one another.
 //!
 //! ```text
 //! function, callbacks ──► Held ── the answer is sent ──► Laid, in the member's own memory in the station
 //!                          ▲                               │ its span, in the answer
-//!                          └──── callback ◄── staging ◄────┘ read, and released, by the parent
+//!                          └────── callback ◄── copy ◄──────┘ read, and released, by the parent
 //! ```
 //!
 //! Of members that live together the parent reads what its child holds. What is laid out stays until its reader says that it
 //! is done with it, or until the time of the call is over, because readers may be gone. A reader also says so of what it
 //! does not read because its call has ended. An answer whose reply finds no room waits, and keeps no other message waiting.
 //!
-//! A parent reads and releases without needing room, but not before its callback is due. So where that waits for others, as with
-//! [`Mode::ORDERED`] and [`Mode::CUT_THROUGH`], calls can wait for each other's room until their deadlines.
+//! Nothing of this waits in a circle: a parent reads and releases without needing room, and what it cannot combine yet it
+//! [copies](arrived).
+
+mod arrived;
+mod spare;
 
 use umbra_core::chain::{
-    Answer, Call, CallId, Caps, Data, Handle, Machine, Mode, Node, Phase, StartError, Verdict, Work, peek_carried,
-    set_carried,
+    Answer, Call, CallId, Caps, Data, HEAD, Handle, Machine, Mode, Node, Phase, StartError, Verdict, Work, alive,
+    peek_carried, set_carried,
 };
 use umbra_core::error::Stale;
 use umbra_core::key::{Key, Span};
 use umbra_core::time::Time;
 
+use self::arrived::Arrived;
+use self::spare::Spare;
 use super::answer::{Failure, Reply, answer};
 use super::member::Member;
-use super::offer::{Offer, Shelf, look, release};
+use super::offer::{Offer, Shelf};
 use super::shape::Shape;
 use super::station::Station;
 use super::storage::Heap;
 use crate::sys::clock::now;
-use crate::sys::heap::filled;
 
 /// Where a reply lies that is not laid out: nowhere.
-const NOWHERE: Key = Key::from_bits(u64::MAX);
-/// Replies of others that wait here to be read at most; one more stays until its time is over.
-const NOTED: usize = 4096;
-/// Memory of replies that are over, which others use again.
-const SPARE: usize = 4;
+pub(super) const NOWHERE: Key = Key::from_bits(u64::MAX);
 
-/// What a member has written so far.
+/// Memory with so many bytes of a reply in front.
+#[derive(Debug, Default)]
+struct Written {
+    memory: Vec<u8>,
+    len: u32,
+}
+
+impl Written {
+    fn data(&self) -> &[u8] {
+        self.memory.get(..self.len as usize).unwrap_or_default()
+    }
+}
+
+/// What a member has written so far; nothing is kept of one that has written nothing.
 #[derive(Debug)]
 struct Held {
     call: CallId,
     node: Node,
-    len: u32,
-    memory: Vec<u8>,
+    reply: Written,
 }
 
 /// A reply that the parent reads.
@@ -75,23 +87,25 @@ struct Unlaid {
 pub(super) struct Replies {
     held: Vec<Held>,
     laid: Vec<Laid>,
-    /// Replies of children elsewhere that were not read yet, and of which call.
-    noted: Vec<(CallId, Span)>,
+    arrived: Arrived,
     unlaid: Vec<Unlaid>,
-    /// The reply of a child, while it is combined.
-    staging: Vec<u8>,
-    spare: Vec<Vec<u8>>,
+    spare: Spare,
 }
 
 impl Replies {
     /// Whether no call has a reply here.
     pub(super) const fn is_empty(&self) -> bool {
-        self.held.is_empty() && self.laid.is_empty() && self.noted.is_empty()
+        self.held.is_empty() && self.laid.is_empty() && self.arrived.is_empty()
     }
 
     /// Whether an answer waits for room.
     pub(super) const fn are_waiting(&self) -> bool {
         !self.unlaid.is_empty()
+    }
+
+    /// Whether a reply is to be read by others.
+    pub(super) const fn lie_here(&self) -> bool {
+        !self.laid.is_empty()
     }
 
     /// Runs the user's code, and gives it the memory for such a reply if it has one.
@@ -103,66 +117,40 @@ impl Replies {
     ) -> Verdict {
         let Some(max) = work.rendezvous() else { return user(work) };
         let max = usize::try_from(station.shape().offer_bytes.min(max.into())).unwrap_or(usize::MAX);
-        let (mut child, mut staged) = (None, 0);
+        let mut child = None;
         if let Phase::Wait(answer) = work.phase {
-            child = self.take(work.call, answer.from);
-            if child.is_none() {
-                let Some(len) = self.stage(station, &answer, max) else { return Verdict::ReplyGone };
-                staged = len;
-            }
+            let housed = self.take(work.call, answer.from);
+            let ends = (work.call, work.node);
+            let came = || self.arrived.take(station, ends, &answer, max, &mut self.spare);
+            let Some(reply) = housed.or_else(came) else { return Verdict::ReplyGone };
+            child = Some(reply);
         }
-        let mut held = self.take(work.call, work.node).unwrap_or_else(|| self.begin(work, max));
-        let mut inner = work.with_data(held.memory.get_mut(..max).unwrap_or_default(), held.len);
-        if let Phase::Wait(answer) = inner.phase {
-            let staged = self.staging.get(..staged).unwrap_or_default();
-            let data = child.as_ref().map_or(staged, Held::data);
-            inner.phase = Phase::Wait(Answer { data, ..answer });
+        let own = self.take(work.call, work.node);
+        let mut own = own.unwrap_or_else(|| Written { memory: self.spare.take(max), len: 0 });
+        let mut inner = work.with_data(own.memory.get_mut(..max).unwrap_or_default(), own.len);
+        if let (Phase::Wait(answer), Some(child)) = (inner.phase, &child) {
+            inner.phase = Phase::Wait(Answer { data: child.data(), ..answer });
         }
         let verdict = user(&mut inner);
-        held.len = inner.reply.data().len() as u32;
-        let span = Span { key: NOWHERE, offset: 0, len: held.len.into() };
-        let written = if held.len == 0 { work.reply.set_data(&[]) } else { work.reply.set_span(span) };
-        debug_assert!(written.is_ok(), "an answer has room for a span");
-        self.held.push(held);
-        child.into_iter().for_each(|child| self.spare(child.memory));
+        own.len = inner.reply.data().len() as u32;
+        let goes_on = matches!(verdict, Verdict::Done | Verdict::Pending) && !inner.reply.is_too_large();
+        if goes_on && own.len > 0 {
+            let written = work.reply.set_span(Span { key: NOWHERE, offset: 0, len: own.len.into() });
+            debug_assert!(written.is_ok(), "an answer has room for a span");
+            self.held.push(Held { call: work.call, node: work.node, reply: own });
+        } else {
+            let written = work.reply.set_data(&[]);
+            debug_assert!(written.is_ok(), "there is room for nothing");
+            self.spare.give(own.memory);
+        }
+        child.into_iter().for_each(|child| self.spare.give(child.memory));
         verdict
     }
 
-    /// Memory for a reply of so many bytes; where there is none, what is written does not fit.
-    fn begin(&mut self, work: &Work<'_>, max: usize) -> Held {
-        let spare = self.spare.iter().position(|memory| memory.len() >= max);
-        let memory = spare.map(|at| self.spare.swap_remove(at));
-        let memory = memory.or_else(|| filled(0, max).ok()).unwrap_or_default();
-        Held { call: work.call, node: work.node, len: 0, memory }
-    }
-
-    /// Keeps memory for others, the longest first.
-    fn spare(&mut self, memory: Vec<u8>) {
-        self.spare.push(memory);
-        if self.spare.len() > SPARE {
-            let shortest = self.spare.iter().enumerate().min_by_key(|(_, memory)| memory.len());
-            shortest.map(|(at, _)| at).map(|at| self.spare.swap_remove(at));
-        }
-    }
-
-    /// Reads the reply of a child that lives elsewhere; its length, or `None` if it is there no more.
-    fn stage(&mut self, station: &Station, answer: &Answer<'_>, max: usize) -> Option<usize> {
-        let Some(span) = answer.span() else { return Some(0) };
-        let len = usize::try_from(span.len).ok().filter(|&len| len <= max)?;
-        if self.staging.len() < len {
-            self.staging = filled(0, len).ok()?;
-        }
-        let into = self.staging.get_mut(..len)?;
-        let read = look(station, Data::Span(span), |bytes| bytes.read(0, into));
-        self.noted.retain(|&(_, noted)| noted != span);
-        release(station, span);
-        matches!(read, Ok(Ok(()))).then_some(len)
-    }
-
     /// What a member has written.
-    fn take(&mut self, call: CallId, node: Node) -> Option<Held> {
+    fn take(&mut self, call: CallId, node: Node) -> Option<Written> {
         let at = self.held.iter().position(|held| (held.call, held.node) == (call, node))?;
-        Some(self.held.swap_remove(at))
+        Some(self.held.swap_remove(at).reply)
     }
 
     /// The answer to a call of this machine's own; `None` while it goes on.
@@ -174,10 +162,16 @@ impl Replies {
         let Some(outcome) = machine.outcome(handle)? else { return Ok(None) };
         let mut answer = answer(&outcome);
         if let Ok(reply) = &mut answer
-            && let Some(held) = self.take(machine.call_id(handle)?, machine.config().node)
+            && let Some(mut written) = self.take(machine.call_id(handle)?, machine.config().node)
         {
-            reply.data = held.memory;
-            reply.data.truncate(held.len as usize);
+            // Whoever keeps a short reply is not to keep the memory of the longest one that there could have been.
+            if written.memory.capacity() / 2 > written.len as usize {
+                reply.data = written.data().to_vec();
+                self.spare.give(written.memory);
+            } else {
+                written.memory.truncate(written.len as usize);
+                reply.data = written.memory;
+            }
         }
         Ok(Some(answer))
     }
@@ -193,14 +187,14 @@ impl Replies {
     ) -> Result<(), (CallId, Time)> {
         let Some(carried) = peek_carried(message).filter(|carried| carried.is_answer) else { return Ok(()) };
         let (call, until) = (carried.call, now() + carried.budget);
-        if let Some(held) = self.take(call, from) {
-            match shelf.offer(station, held.data()) {
+        if let Some(reply) = self.take(call, from) {
+            match shelf.offer(station, reply.data(), Some(to)) {
                 Ok(offer) => {
-                    self.spare(held.memory);
+                    self.spare.give(reply.memory);
                     self.laid.push(Laid { call, node: from, reader: to, offer, until });
                 }
                 Err(error) if error.is_for_now() => {
-                    self.held.push(held);
+                    self.held.push(Held { call, node: from, reply });
                     return Err((call, until));
                 }
                 // Its parent finds nothing, and says so.
@@ -227,25 +221,26 @@ impl Replies {
         });
     }
 
-    /// A message came: if it tells of a reply, that is released also if nobody reads it.
-    pub(super) fn note(&mut self, message: &[u8]) {
-        if let Some(carried) = peek_carried(message).filter(|carried| carried.is_answer)
-            && self.noted.len() < NOTED
-        {
-            self.noted.push((carried.call, carried.span));
-        }
+    /// A message came for a member here.
+    pub(super) fn note(&mut self, to: Node, message: &[u8]) {
+        self.arrived.note(to, message);
     }
 
-    /// Forgets what was written for calls that are over, and releases what came for them.
-    fn sweep(&mut self, machine: &Machine<Heap>, station: &Station) {
-        let Replies { held, unlaid, noted, .. } = self;
-        noted.retain(|&(call, span)| {
-            let stays = machine.is_under_way(call);
-            if !stays {
-                release(station, span);
-            }
-            stays
-        });
+    /// All is done that could be done in a turn.
+    pub(super) fn settle(&mut self, machine: &mut Machine<Heap>, station: &Station) {
+        self.arrived.settle(machine, station, &mut self.spare);
+    }
+
+    /// Whether the answer that a message repeats waits for room.
+    fn waits(&self, (from, to): (Node, Node), message: &[u8]) -> bool {
+        let waits = |call| self.unlaid.iter().any(|unlaid| (unlaid.call, unlaid.from, unlaid.to) == (call, from, to));
+        self.are_waiting() && peek_carried(message).is_some_and(|carried| carried.is_answer && waits(carried.call))
+    }
+
+    /// Forgets what was written for calls that are over, and what came for them.
+    fn sweep(&mut self, machine: &Machine<Heap>) {
+        let Replies { held, unlaid, arrived, .. } = self;
+        arrived.sweep(machine);
         held.retain(|held| {
             let waits = |unlaid: &Unlaid| (unlaid.call, unlaid.from) == (held.call, held.node);
             machine.is_under_way(held.call) || unlaid.iter().any(waits)
@@ -257,12 +252,6 @@ impl Replies {
         self.unlaid.retain(|unlaid| unlaid.to != node);
         let unread = self.laid.iter_mut().filter(|laid| laid.reader == node);
         unread.for_each(|laid| laid.until = Time::ZERO);
-    }
-}
-
-impl Held {
-    fn data(&self) -> &[u8] {
-        self.memory.get(..self.len as usize).unwrap_or_default()
     }
 }
 
@@ -289,15 +278,22 @@ pub(super) fn start(
 }
 
 impl Member {
-    /// Lays the reply out that an answer in the buffer tells of; false if the answer waits for room.
-    pub(super) fn lay(&mut self, from: Node, to: Node, len: usize) -> bool {
+    /// Lays the reply out that an answer in the buffer tells of; how long the message is that is sent now, if any is: an answer may
+    /// wait for room, and who asks for it again is told so.
+    pub(super) fn lay(&mut self, from: Node, to: Node, len: usize) -> Option<usize> {
         let Member { replies, shelf, station, buffer, .. } = self;
-        let Some(message) = buffer.get_mut(..len) else { return true };
+        let message = buffer.get_mut(..len)?;
+        if replies.waits((from, to), message) {
+            let mut word = [0; HEAD];
+            let len = alive(message, &mut word)?;
+            buffer.get_mut(..len)?.copy_from_slice(&word);
+            return Some(len);
+        }
         match replies.lay(station, shelf, (from, to), message) {
-            Ok(()) => true,
+            Ok(()) => Some(len),
             Err((call, until)) => {
                 replies.unlaid.push(Unlaid { call, from, to, until, message: message.to_vec() });
-                false
+                None
             }
         }
     }
@@ -328,7 +324,7 @@ impl Member {
     /// Forgets replies of calls that are over.
     pub(super) fn sweep_replies(&mut self) {
         if !self.replies.is_empty() {
-            self.replies.sweep(&self.machine, &self.station);
+            self.replies.sweep(&self.machine);
         }
     }
 }

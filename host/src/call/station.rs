@@ -27,7 +27,7 @@ use super::shape::{self, LINE, SEAT_BITS, Shape};
 use crate::sys::process::ProcessId;
 use crate::sys::segment::{Mapping, Segment, SegmentError};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"umbrcal5");
+const MAGIC: u64 = u64::from_le_bytes(*b"umbrcal6");
 /// Lives that a place begins in a second; those that it has had when another one takes its seat are numbered lower.
 const LIVES: u128 = 16;
 /// Lives that follow each other and have a number each. With one more, the highest number would be a member's: in an inbox
@@ -186,8 +186,8 @@ impl Station {
 
     /// A line of the table of offers of a member.
     pub(super) fn offer(&self, node: Node, at: usize) -> Result<Slot<'_>, StationError> {
-        match self.segment.words((self.offers_at(node)? + at.min(OFFERS - 1) * LINE) * 8, 4)? {
-            [serial, offset, len, done] => Ok(Slot { serial, offset, len, done }),
+        match self.segment.words((self.offers_at(node)? + at.min(OFFERS - 1) * LINE) * 8, 5)? {
+            [serial, offset, len, done, reader] => Ok(Slot { serial, offset, len, done, reader }),
             _ => Err(StationError::NotStation),
         }
     }

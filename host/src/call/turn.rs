@@ -78,6 +78,9 @@ impl Member {
                 Action::Ended { handle } => self.ended(handle),
             }
         }
+        if !self.replies.is_empty() {
+            self.replies.settle(&mut self.machine, &self.station);
+        }
         if !self.machine.is_empty()
             || !self.outbox.is_empty()
             || self.held.is_some()

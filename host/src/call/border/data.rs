@@ -1,12 +1,12 @@
 //! Offered data over the border: requests that wait, frames that ask and bring.
 
-use umbra_core::chain::{Node, busy, peek_carried, set_carried};
+use umbra_core::chain::{Carried, HEAD, Node, alive, busy, peek_carried, set_carried};
 use umbra_core::channel::Header;
 use umbra_core::codec::{Reader, Writer};
 use umbra_core::key::{Key, Span};
-use umbra_core::time::Time;
 use umbra_core::wire::Op;
 
+use super::super::rendezvous::NOWHERE;
 use super::fetch::{AFTER, Fetch, Way};
 use super::kept::Kept;
 use super::{Border, BorderError, ops};
@@ -15,44 +15,89 @@ use crate::sys::clock::now;
 /// Bytes before those of data.
 const FRONT: usize = 8;
 
+/// What is to be done with a message over data elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    /// Nothing.
+    DealtWith,
+    /// It goes on as it is.
+    ToHandIn,
+    /// It is an answer whose reply finds no room.
+    ToKeep,
+}
+
 impl Border {
-    /// Deals with a message if its data does not lie here, but elsewhere; whether it is so. Who waits for it does so until then, if
-    /// that is known, or as long as it says.
-    pub(super) fn is_carried(&mut self, place: u32, header: Header, message: &[u8], until: Option<Time>) -> bool {
-        let shape = self.station.shape();
-        let Some(fetch) = &mut self.fetch else { return false };
+    /// Deals with a message if its data does not lie here, but elsewhere; whether it is so.
+    pub(super) fn is_carried(&mut self, place: u32, header: Header, message: &[u8]) -> bool {
         let Some(carried) = peek_carried(message) else { return false };
+        let shape = self.station.shape();
         let owner = Node(carried.span.key.owner().to_bits());
+        if shape.is_here(owner) && carried.is_answer {
+            // What others here have laid out is not what somebody elsewhere has written.
+            self.hand_in_as(header, message, Span { key: NOWHERE, ..carried.span });
+            return true;
+        }
         if shape.is_here(owner) || owner.0 >= shape.all {
             return false;
         }
-        match fetch.request(place, header, &carried, message, now()) {
-            Way::On(span) => {
-                let mut message = fetch.copy(message);
-                let is_named = set_carried(&mut message, span);
-                debug_assert!(is_named, "it was one a moment ago");
-                self.hand_in(header, &message);
-                self.spare(message);
+        if carried.is_answer && self.answers.keeps(carried.call, &header) {
+            self.say_alive(header, message);
+            return true;
+        }
+        match self.carry(place, header, &carried, message) {
+            Fate::DealtWith => true,
+            Fate::ToHandIn => false,
+            Fate::ToKeep => {
+                let until = now() + carried.budget + AFTER;
+                self.answers.keep(Kept { call: carried.call, place, until, header, message: message.to_vec() })
             }
-            Way::Waits => {}
-            Way::Refused if carried.is_answer => {
-                let until = until.unwrap_or_else(|| now() + carried.budget + AFTER);
-                return self.answers.keep(Kept { place, until, header, message: message.to_vec() });
-            }
+        }
+    }
+
+    /// Sees to the data of a message that lies elsewhere.
+    fn carry(&mut self, place: u32, header: Header, carried: &Carried, message: &[u8]) -> Fate {
+        let Some(fetch) = &mut self.fetch else { return Fate::ToHandIn };
+        match fetch.request(place, header, carried, message, now()) {
+            Way::On(span) => self.hand_in_as(header, message, span),
+            Way::WaitsAlready if carried.is_answer => self.say_alive(header, message),
+            Way::Waits | Way::WaitsAlready => {}
+            Way::Refused if carried.is_answer => return Fate::ToKeep,
             Way::Refused => {
                 let len = busy(message, &mut self.scratch).unwrap_or(0);
                 self.refuse(header, len);
             }
-            Way::Without => return false,
+            Way::Without => return Fate::ToHandIn,
         }
-        true
+        Fate::DealtWith
+    }
+
+    /// Hands a message in that says where its data lies now.
+    fn hand_in_as(&mut self, header: Header, message: &[u8], span: Span) {
+        let Some(fetch) = &mut self.fetch else { return self.hand_in(header, message) };
+        let mut message = fetch.copy(message);
+        let is_named = set_carried(&mut message, span);
+        debug_assert!(is_named, "it was one a moment ago");
+        self.hand_in(header, &message);
+        self.spare(message);
+    }
+
+    /// An answer that waits here was asked for again: its reader hears that it is to come.
+    fn say_alive(&mut self, header: Header, message: &[u8]) {
+        let mut word = [0; HEAD];
+        if alive(message, &mut word).is_some() {
+            self.hand_in(header, &word);
+        }
     }
 
     /// Lets answers go on whose replies find room by now.
     pub(super) fn flush_kept(&mut self) {
-        for Kept { place, until, header, message } in self.answers.take(now()) {
-            if !self.is_carried(place, header, &message, Some(until)) {
-                self.hand_in(header, &message);
+        for kept in self.answers.take(now()) {
+            let Kept { place, header, ref message, .. } = kept;
+            let Some(carried) = peek_carried(message) else { continue };
+            match self.carry(place, header, &carried, message) {
+                Fate::DealtWith => {}
+                Fate::ToHandIn => self.hand_in(header, message),
+                Fate::ToKeep => _ = self.answers.keep(kept),
             }
         }
     }

@@ -19,8 +19,9 @@ use umbra_core::channel::Header;
 use umbra_core::key::Span;
 use umbra_core::time::{Lapse, Time};
 
-use super::super::offer::{OFFERS, Offer, Shelf};
+use super::super::offer::{OFFERS, Shelf};
 use super::super::station::{Station, StationError};
+use super::landing::{Landing, User, Waiting};
 
 /// Bytes that are asked for by one frame.
 pub(super) const PIECE: u64 = 64 << 10;
@@ -33,49 +34,6 @@ const WAITING: usize = 64;
 const USERS: usize = 4096;
 /// How long after the end of its time a call's data may be in use still.
 pub(super) const AFTER: Lapse = Lapse::from_secs(1);
-
-/// A request over fetched data that has no answer yet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct User {
-    call: CallId,
-    from: Node,
-    to: Node,
-    until: Time,
-}
-
-impl User {
-    /// Whether this is the same request.
-    fn is(&self, other: &User) -> bool {
-        (self.call, self.from, self.to) == (other.call, other.from, other.to)
-    }
-}
-
-/// Data that is here, or on its way.
-#[derive(Debug)]
-struct Landing {
-    /// By which number its pieces are asked for.
-    serial: u32,
-    /// From where it comes.
-    place: u32,
-    /// As it is called where its maker has laid it.
-    span: Span,
-    offer: Offer,
-    /// It is the reply of an answer, which one member reads.
-    is_answer: bool,
-    asked: u64,
-    come: u64,
-    users: Vec<User>,
-    /// Requests that wait for it.
-    waiting: Vec<Waiting>,
-}
-
-/// A request that waits.
-#[derive(Debug)]
-struct Waiting {
-    user: User,
-    header: Header,
-    message: Vec<u8>,
-}
 
 /// A piece to be asked for: `len` bytes of the span of this key, from `offset` on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,6 +51,8 @@ pub(super) enum Way {
     On(Span),
     /// It waits here.
     Waits,
+    /// It has waited here before it was sent again.
+    WaitsAlready,
     /// There is no room for its data.
     Refused,
     /// Its data can never come: it goes on as it is, and finds nothing.
@@ -148,19 +108,32 @@ impl Fetch {
     pub(super) fn request(&mut self, place: u32, header: Header, carried: &Carried, message: &[u8], now: Time) -> Way {
         self.expire(now);
         self.collect();
-        let Carried { is_answer, call, span, budget } = *carried;
+        let Carried { is_answer, call, span, budget, .. } = *carried;
         if span.offset.checked_add(span.len).is_none() {
             return Way::Without;
         }
-        let known = self.landings.iter().position(|landing| landing.span == span);
+        let (from, to) = (Node(header.sender as u32), Node((header.hints >> 32) as u32));
+        let user = User { call, from, to, until: now + budget + AFTER };
+        let reader = is_answer.then_some(to);
+        let known = self.landings.iter().position(|landing| landing.is_for(span, reader, &user));
         let at = match known {
             Some(at) => at,
             None => match self.shelf.reserve(span.len) {
                 Ok(offer) => {
                     self.serial = self.serial.wrapping_add(1);
                     let (serial, (users, waiting)) = (self.serial, self.lists.pop().unwrap_or_default());
-                    let landing = Landing { serial, place, span, offer, is_answer, asked: 0, come: 0, users, waiting };
-                    self.landings.push(landing);
+                    self.landings.push(Landing {
+                        serial,
+                        place,
+                        span,
+                        offer,
+                        reader,
+                        is_cut_off: false,
+                        asked: 0,
+                        come: 0,
+                        users,
+                        waiting,
+                    });
                     self.landings.len() - 1
                 }
                 Err(error) if error.is_for_now() => return Way::Refused,
@@ -178,17 +151,16 @@ impl Fetch {
             self.tidy();
             return Way::Refused;
         }
-        let (from, to) = (Node(header.sender as u32), Node((header.hints >> 32) as u32));
-        let user = User { call, from, to, until: now + budget + AFTER };
         let is_new = !landing.users.iter().any(|other| user.is(other));
         if is_new {
             landing.users.push(user);
         }
         if !is_here {
-            if is_new {
-                let message = copied(&mut self.spare, &self.station, message);
-                landing.waiting.push(Waiting { user, header, message });
+            if !is_new {
+                return Way::WaitsAlready;
             }
+            let message = copied(&mut self.spare, &self.station, message);
+            landing.waiting.push(Waiting { user, header, message });
             return Way::Waits;
         }
         match landing.offer.data() {
@@ -206,7 +178,7 @@ impl Fetch {
                 let span = Span { offset: landing.span.offset + landing.asked, len, ..landing.span };
                 landing.asked += len;
                 *asked += len;
-                let is_last = landing.is_answer && landing.asked == landing.span.len;
+                let is_last = landing.reader.is_some() && landing.asked == landing.span.len;
                 return Some((landing.place, Pull { serial: landing.serial, span, is_last }));
             }
         }
@@ -249,7 +221,7 @@ impl Fetch {
         if landing.come < landing.span.len {
             return Some(());
         }
-        self.shelf.lay(&self.station, &mut landing.offer).ok()?;
+        self.shelf.lay(&self.station, &mut landing.offer, landing.reader).ok()?;
         let here = landing.offer.data();
         self.ready.extend(landing.waiting.drain(..).map(|Waiting { header, mut message, .. }| {
             if let Data::Span(span) = here {
@@ -301,6 +273,7 @@ impl Fetch {
         let others = others.flat_map(|landing| landing.waiting.drain(..));
         self.ready.extend(others.map(|waiting| (waiting.header, waiting.message)));
         self.remove(|landing, _| cut(landing));
+        self.landings.iter_mut().filter(|landing| landing.place == place).for_each(|landing| landing.is_cut_off = true);
     }
 
     /// How data is called here that is called so where its maker has laid it, if it has come.
@@ -309,7 +282,9 @@ impl Fetch {
             let start = span.offset.checked_sub(whole.offset).filter(|_| span.key == whole.key)?;
             start.checked_add(span.len).filter(|&end| end <= whole.len).map(|_| start)
         };
-        let mut whole = self.landings.iter().filter(|landing| landing.come == landing.span.len);
+        // What an answer tells of is nobody's but its reader's.
+        let is_given = |landing: &&Landing| landing.come == landing.span.len && landing.reader.is_none();
+        let mut whole = self.landings.iter().filter(|landing| is_given(landing) && !landing.is_cut_off);
         whole.find_map(|landing| {
             let (start, Data::Span(here)) = (inside(landing.span)?, landing.offer.data()) else { return None };
             Some(Span { offset: here.offset + start, len: span.len, ..here })
@@ -320,12 +295,12 @@ impl Fetch {
     pub(super) fn origin(&self, here: Span) -> Option<Span> {
         let mut landings = self.landings.iter();
         let landing = landings.find(|landing| matches!(landing.offer.data(), Data::Span(span) if span == here))?;
-        Some(landing.span)
+        (!landing.is_cut_off).then_some(landing.span)
     }
 
     /// Frees the memory of replies that were read.
     fn collect(&mut self) {
-        self.remove(|landing, station| landing.is_answer && landing.offer.is_released(station));
+        self.remove(|landing, station| landing.reader.is_some() && landing.offer.is_released(station));
     }
 
     fn expire(&mut self, now: Time) {
@@ -337,7 +312,7 @@ impl Fetch {
     /// Forgets who is over; whether the reply of its answer has come is told as well.
     fn forget(&mut self, is_over: impl Fn(&User, bool) -> bool) {
         for landing in &mut self.landings {
-            let is_read = landing.is_answer && landing.come == landing.span.len;
+            let is_read = landing.reader.is_some() && landing.come == landing.span.len;
             landing.users.retain(|user| !is_over(user, is_read));
             landing.waiting.retain(|waiting| !is_over(&waiting.user, is_read));
         }
@@ -371,4 +346,94 @@ fn copied(spare: &mut Vec<Vec<u8>>, station: &Station, message: &[u8]) -> Vec<u8
     copy.clear();
     copy.extend_from_slice(message);
     copy
+}
+
+#[cfg(test)]
+mod tests {
+    use umbra_core::chain::{Edge, Life, RESPONSE, VERSION, peek_carried};
+    use umbra_core::key::Key;
+    use umbra_core::peer::{Peer, WorldRank};
+
+    use super::super::super::shape::Shape;
+    use super::*;
+
+    const PLACE: u32 = 1;
+    const THERE: Node = Node(2);
+    const START: Time = Time(1);
+
+    fn fetch() -> Fetch {
+        let shape = Shape { offer_bytes: 4096, ..Shape::new(2) }.joined(0, 2);
+        let station = Station::create("fetch", shape).unwrap();
+        Fetch::new(&station, Node(1)).unwrap()
+    }
+
+    /// What a message from there says of 800 bytes, the first that are laid out there.
+    fn carried(seq: u64, is_answer: bool) -> Carried {
+        let key = Key::new(Peer::rank(WorldRank(THERE.0)).unwrap(), 0, 0);
+        Carried {
+            is_answer,
+            call: CallId { root: Node(0), life: Life(1), seq },
+            edge: Edge { index: 0, generation: 0, ordinal: 0 },
+            span: Span { key, offset: 0, len: 800 },
+            budget: Lapse::from_secs(10),
+        }
+    }
+
+    /// A message that says so, an answer.
+    fn message() -> Vec<u8> {
+        let mut message = vec![0; RESPONSE];
+        (message[0], message[1], message[2], message[28], message[36]) = (VERSION, 2, 64, 24, 1);
+        let Span { key, offset, len } = carried(1, true).span;
+        [key.to_bits(), offset, len].iter().for_each(|word| message.extend(word.to_le_bytes()));
+        assert!(peek_carried(&message).is_some_and(|said| said.span == carried(1, true).span));
+        message
+    }
+
+    fn request(fetch: &mut Fetch, carried: &Carried) -> Way {
+        let header = Header { sender: THERE.0.into(), hints: 0, ..Header::default() };
+        fetch.request(PLACE, header, carried, &message(), START)
+    }
+
+    /// Asks for what is named, and has it come.
+    fn come(fetch: &mut Fetch, carried: &Carried) -> Way {
+        assert_eq!(request(fetch, carried), Way::Waits);
+        assert_eq!(request(fetch, carried), Way::WaitsAlready);
+        let (_, pull) = fetch.pull().unwrap();
+        fetch.data(PLACE, pull.serial, 0, &[pull.serial as u8; 800]).unwrap();
+        let (_, message) = fetch.ready().unwrap();
+        fetch.spare(message);
+        request(fetch, carried)
+    }
+
+    #[test]
+    fn a_reply_of_the_same_name_in_another_call_is_another_one() {
+        for is_lost in [false, true] {
+            let mut fetch = fetch();
+            let first = come(&mut fetch, &carried(1, true));
+            if is_lost {
+                fetch.part(PLACE, |node| node == THERE);
+            }
+            let second = come(&mut fetch, &carried(2, true));
+            assert!(matches!((first, second), (Way::On(first), Way::On(second)) if first != second));
+            // It is given to nobody else.
+            assert_eq!(fetch.here(carried(1, true).span), None);
+        }
+    }
+
+    #[test]
+    fn data_of_the_same_name_is_other_data_after_the_way_to_its_maker_was_lost() {
+        let mut fetch = fetch();
+        let first = come(&mut fetch, &carried(1, false));
+        assert_eq!(request(&mut fetch, &carried(2, false)), first);
+        let Way::On(here) = first else { panic!("it has come") };
+        assert_eq!(fetch.here(carried(1, false).span), Some(here));
+        assert_eq!(fetch.origin(here), Some(carried(1, false).span));
+        // Somebody beyond another way still uses it.
+        let header = Header { sender: 0, hints: 0, ..Header::default() };
+        assert_eq!(fetch.request(PLACE, header, &carried(3, false), &[], START), first);
+        fetch.part(PLACE, |node| node == THERE);
+        assert_eq!((fetch.here(carried(1, false).span), fetch.origin(here)), (None, None));
+        let second = come(&mut fetch, &carried(4, false));
+        assert!(matches!(second, Way::On(other) if other != here));
+    }
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use umbra_core::chain::Data;
 use umbra_core::key::Span;
 
-use super::super::offer::{look, release};
+use super::super::offer::{look, reader_of, release};
 use super::super::station::Station;
 use super::fetch::{PIECE, WINDOW};
 
@@ -82,8 +82,11 @@ impl Give {
         let Piece { place, serial, span, is_last } = *self.pieces.get(at)?;
         let part = Span { len: span.len.min(to.len() as u64), ..span };
         let into = to.get_mut(..part.len as usize)?;
+        let reader = reader_of(station, span);
+        // A reply is nobody else's.
+        let is_theirs = reader.is_none_or(|reader| station.shape().place(reader) == place);
         let read = look(station, Data::Span(part), |bytes| bytes.read(0, into));
-        if !matches!(read, Ok(Ok(()))) {
+        if !is_theirs || !matches!(read, Ok(Ok(()))) {
             self.pieces.remove(at);
             return Some((place, serial, span.len as u32, 0));
         }
@@ -91,8 +94,8 @@ impl Give {
         let rest = Span { offset: span.offset + part.len, len: span.len - part.len, ..span };
         if rest.len == 0 {
             self.pieces.remove(at);
-            if is_last {
-                release(station, span);
+            if let Some(reader) = reader.filter(|_| is_last) {
+                release(station, span, reader);
             }
         } else if let Some(piece) = self.pieces.get_mut(at) {
             piece.span = rest;

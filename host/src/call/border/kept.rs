@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use umbra_core::chain::Node;
+use umbra_core::chain::{CallId, Node};
 use umbra_core::channel::Header;
 use umbra_core::time::Time;
 
@@ -15,6 +15,7 @@ const MOST: usize = 4096;
 /// One that is kept.
 #[derive(Debug)]
 pub(super) struct Kept {
+    pub(super) call: CallId,
     pub(super) place: u32,
     pub(super) until: Time,
     pub(super) header: Header,
@@ -28,6 +29,12 @@ pub(super) struct Answers(VecDeque<Kept>);
 impl Answers {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether the answer to this call of these two is kept.
+    pub(super) fn keeps(&self, call: CallId, header: &Header) -> bool {
+        let ends = |header: &Header| (header.sender as u32, header.hints >> 32);
+        self.0.iter().any(|kept| kept.call == call && ends(&kept.header) == ends(header))
     }
 
     /// Keeps an answer; whether it does.

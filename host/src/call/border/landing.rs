@@ -1,0 +1,61 @@
+//! Data of members elsewhere that is here or on its way, and who wants it.
+
+use umbra_core::chain::{CallId, Node};
+use umbra_core::channel::Header;
+use umbra_core::key::Span;
+use umbra_core::time::Time;
+
+use super::super::offer::Offer;
+
+/// A request over fetched data that has no answer yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct User {
+    pub(super) call: CallId,
+    pub(super) from: Node,
+    pub(super) to: Node,
+    pub(super) until: Time,
+}
+
+impl User {
+    /// Whether this is the same request.
+    pub(super) fn is(&self, other: &User) -> bool {
+        (self.call, self.from, self.to) == (other.call, other.from, other.to)
+    }
+}
+
+/// Data that is here, or on its way.
+#[derive(Debug)]
+pub(super) struct Landing {
+    /// By which number its pieces are asked for.
+    pub(super) serial: u32,
+    /// From where it comes.
+    pub(super) place: u32,
+    /// As it is called where its maker has laid it.
+    pub(super) span: Span,
+    pub(super) offer: Offer,
+    /// It is the reply of an answer, which this member reads.
+    pub(super) reader: Option<Node>,
+    /// The way to that place was lost since it came: there other data may be called so by now.
+    pub(super) is_cut_off: bool,
+    pub(super) asked: u64,
+    pub(super) come: u64,
+    pub(super) users: Vec<User>,
+    /// Requests that wait for it.
+    pub(super) waiting: Vec<Waiting>,
+}
+
+impl Landing {
+    /// Whether a request is over this data: of the same name, where that names it still. A reply is for one answer alone.
+    pub(super) fn is_for(&self, span: Span, reader: Option<Node>, user: &User) -> bool {
+        let is_same = self.span == span && self.reader == reader && !self.is_cut_off;
+        is_same && (reader.is_none() || self.users.iter().any(|other| user.is(other)))
+    }
+}
+
+/// A request that waits.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) user: User,
+    pub(super) header: Header,
+    pub(super) message: Vec<u8>,
+}
