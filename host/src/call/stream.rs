@@ -69,7 +69,7 @@ impl Segment {
 pub struct Window {
     /// Bytes of a segment.
     pub segment: usize,
-    /// Calls under way at once; offered memory is needed for as many segments.
+    /// Calls under way at once, at most: fewer where there is no room to offer as many segments.
     pub calls: usize,
     /// How long to wait for each.
     pub patience: Duration,
@@ -128,34 +128,33 @@ impl Member {
             return Err(StreamError::NoWindow);
         }
         let mut begun: VecDeque<Begun> = VecDeque::with_capacity(window.calls.min(OFFERS));
-        let mut rest = data.chunks(window.segment);
         let (mut offset, mut laid) = (0, None);
         let result = loop {
-            if begun.len() < window.calls
-                && let Some(next) = laid.take().map(Ok).or_else(|| {
-                    let bytes = rest.next()?;
-                    let segment = Segment { offset, len: bytes.len() as u64, total: data.len() as u64 };
-                    offset += segment.len;
-                    Some(self.offer(bytes).map(|offer| (segment, offer)).map_err(|error| (segment.offset, error)))
-                })
-            {
-                let (segment, offer) = match next {
-                    Ok(next) => next,
-                    Err((offset, error)) => break Err(StreamError::Offer { offset, error }),
-                };
-                let header = segment.header(call.header);
-                match self.start(&Call { header: &header, data: offer.data(), ..*call }) {
-                    Ok(handle) => {
-                        begun.push_back((segment, handle, offer));
-                        continue;
-                    }
-                    // There is no place for another call now; one of those under way will free it.
-                    Err(StartError::WouldBlock) if !begun.is_empty() => laid = Some((segment, offer)),
-                    Err(error) => {
-                        self.take_back(offer);
-                        break Err(StreamError::Start { offset: segment.offset, error });
+            let has_place = begun.len() < window.calls;
+            let next = laid.take().map(Ok).or_else(|| {
+                let is_first = begun.is_empty();
+                has_place.then(|| self.lay_next(data, &mut offset, window, is_first)).flatten()
+            });
+            match next {
+                Some(Ok((segment, offer))) => {
+                    let header = segment.header(call.header);
+                    match self.start(&Call { header: &header, data: offer.data(), ..*call }) {
+                        Ok(handle) => {
+                            begun.push_back((segment, handle, offer));
+                            continue;
+                        }
+                        // There is no place for another call now; one of those under way will free it.
+                        Err(StartError::WouldBlock) if !begun.is_empty() => laid = Some((segment, offer)),
+                        Err(error) => {
+                            self.take_back(offer);
+                            break Err(StreamError::Start { offset: segment.offset, error });
+                        }
                     }
                 }
+                // Nor room for its data.
+                Some(Err(error)) if error.is_for_now() && !begun.is_empty() => {}
+                Some(Err(error)) => break Err(StreamError::Offer { offset: offset as u64, error }),
+                None => {}
             }
             let Some((segment, handle, offer)) = begun.pop_front() else { break Ok(()) };
             match self.wait(handle, window.patience) {
@@ -180,5 +179,33 @@ impl Member {
             self.take_back(offer);
         }
         result
+    }
+
+    /// Offers the segment that begins at `offset`, if there is one, and moves that on. The first one under way waits where replies
+    /// that are to be read have its room.
+    fn lay_next(
+        &mut self,
+        data: &[u8],
+        offset: &mut usize,
+        window: Window,
+        is_first: bool,
+    ) -> Option<Result<(Segment, Offer), OfferError>> {
+        let rest = data.get(*offset..).filter(|rest| !rest.is_empty())?;
+        let bytes = rest.get(..window.segment).unwrap_or(rest);
+        let mut offered = self.offer(bytes);
+        let waits = |member: &Member, offered: &Result<Offer, OfferError>| {
+            is_first && member.replies.lie_here() && offered.as_ref().is_err_and(OfferError::is_for_now)
+        };
+        if waits(self, &offered) {
+            self.serve_until(window.patience, |member| {
+                offered = member.offer(bytes);
+                !waits(member, &offered)
+            });
+        }
+        let segment = Segment { offset: *offset as u64, len: bytes.len() as u64, total: data.len() as u64 };
+        Some(offered.map(|offer| {
+            *offset += bytes.len();
+            (segment, offer)
+        }))
     }
 }
