@@ -114,7 +114,11 @@ static int child(int descriptor, uint32_t node, pid_t parent)
 {
     struct self self = {0, 0, 0, 0};
     umbra_station station;
+    int is_short = -1;
     doing = "a child";
+    /* It waits most of the time, and its parent for it. */
+    must(umbra_thread_slices(1, &is_short));
+    CHECK(is_short == 0 || is_short == 1);
     must(umbra_station_attach(descriptor, &station));
     close(descriptor);
     take_part(station, node, &self);

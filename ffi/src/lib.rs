@@ -23,6 +23,7 @@
 //! object    get, share, drop, place, weak, upgrade   one of them, with owners that are counted
 //! pool      create, attach, alloc, reference, destroy       memory that processes share
 //! uid       draw                                    numbers for pools and channels
+//! thread    slices                                  how long it runs in one piece
 //! channel   create, attach, send, receive, poll, barrier    messages between processes
 //! channel_set   create, poll                     several channels at once
 //! gateways  create, register; gateway start, end      the same of other hosts
@@ -150,5 +151,7 @@ pub mod stencil_members;
 pub mod stencil_options;
 #[allow(unsafe_code)]
 pub mod stream;
+#[allow(unsafe_code)]
+pub mod thread;
 #[allow(unsafe_code)]
 pub mod uid;

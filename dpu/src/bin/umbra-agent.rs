@@ -15,6 +15,7 @@ use umbra::gateway::Server;
 use umbra::link::{Address, Listener};
 use umbra::secret::Secret;
 use umbra::sys::process::raise_descriptors;
+use umbra::sys::slices;
 use umbra_core::peer::Sp;
 use umbra_core::time::Lapse;
 use umbra_dpu::hosted::{LogOptions, Lookout, Options, look_out, serve};
@@ -57,6 +58,8 @@ fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
     if arguments.status {
         return ask_status(&arguments.options);
     }
+    // Others wait for what all its threads do, also beside programs that compute; without, it is only slower there.
+    let _ = slices::shorten();
     if let Some(extent) = arguments.boundary
         && arguments.options.service_process.is_none()
     {

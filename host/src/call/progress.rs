@@ -57,6 +57,7 @@ use super::member::Member;
 use super::station::Station;
 use crate::sys::clock::now;
 use crate::sys::futex::Futex;
+use crate::sys::slices;
 
 /// The thread is told of its end; this is only how long it goes on in one piece.
 const LONG: Duration = Duration::from_secs(3600);
@@ -318,6 +319,8 @@ impl Open {
 }
 
 fn serve(mut member: Member, orders: &Orders) {
+    // Where that cannot be had it is only slower beside others.
+    let _ = slices::shorten();
     let mut open = Open::default();
     let mut is_over = false;
     while !is_over && !member.is_inherited() {

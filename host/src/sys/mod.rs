@@ -12,6 +12,7 @@
 //! - [`lane`]: two rings of lines in one segment.
 //! - [`peer_memory`]: reading and writing another process's memory by `process_vm_readv`.
 //! - [`process`]: who a process is (pid and start time), and whether it still lives.
+//! - [`slices`]: how long the scheduler lets a thread run in one piece.
 //! - [`wait`]: spin, then yield, then sleep until a doorbell rings.
 
 pub mod clock;
@@ -27,4 +28,5 @@ pub mod process;
 pub mod segment;
 pub mod shared_heap;
 pub(crate) mod signals;
+pub mod slices;
 pub mod wait;

@@ -84,7 +84,7 @@ fn main() {
     // The bench is also the program of its own members.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["member", node] => return procs::serve(node),
+        ["member", node, slices] => return procs::serve(node, slices),
         ["floor", node] => return floor::serve(node),
         ["busy"] => return procs::be_busy(),
         _ => {}

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use umbra::call::{Capacities, Member, Shape, Station, built_in};
+use umbra::sys::slices;
 use umbra_core::chain::{Call, Config, Node, Plan, Verdict, Work};
 use umbra_core::tree::Shape as Tree;
 use umbra_tests::bench::{Report, Row, cores};
@@ -18,6 +19,8 @@ const ROUNDS: usize = 5;
 /// Calls over each tree before one is chosen.
 const CALIBRATION: u32 = 30;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// What the processes of members are told that run in short time slices.
+const SHORT: &str = "short";
 /// How long a member serves whose maker has gone.
 const SERVED: Duration = Duration::from_secs(300);
 
@@ -37,10 +40,11 @@ fn member(station: &Station, node: Node) -> Member {
 }
 
 /// What a member's process does until it is killed.
-pub(crate) fn serve(node: &str) {
+pub(crate) fn serve(node: &str, slices: &str) {
     let node = Node(node.parse().expect("the number of a member"));
     let descriptor = std::io::stdin().as_fd().try_clone_to_owned().expect("a descriptor");
     let station = Station::attach(descriptor).expect("the meeting place");
+    let _short = Short::start(slices == SHORT);
     member(&station, node).serve_until(SERVED, |_| false);
 }
 
@@ -71,8 +75,12 @@ fn spawn(arguments: &[&str], stdin: Stdio) -> Guarded {
 
 /// The process of a member.
 pub(crate) fn process(station: &Station, node: Node) -> Guarded {
+    process_with(SHORT, station, node)
+}
+
+fn process_with(slices: &str, station: &Station, node: Node) -> Guarded {
     let stdin = Stdio::from(station.share().expect("a descriptor"));
-    spawn(&["member", &node.0.to_string()], stdin)
+    spawn(&["member", &node.0.to_string(), slices], stdin)
 }
 
 /// Members in processes; the first is this one.
@@ -81,24 +89,31 @@ pub(crate) struct Members {
     pub(crate) all: Vec<Node>,
     tree: Tree,
     pub(crate) children: Children,
+    _short: Option<Short>,
 }
 
 impl Members {
     pub(crate) fn start(members: u16) -> Members {
+        Members::with(SHORT, members)
+    }
+
+    fn with(slices: &str, members: u16) -> Members {
         let shape = Shape { offer_bytes: bulk::BYTES as u64, ..Shape::new(members) };
         let station = Station::create("bench procs", shape).expect("there is memory");
+        let short = Short::start(slices == SHORT);
         let first = member(&station, Node(0));
-        let children = Children((1..u32::from(members)).map(|node| process(&station, Node(node))).collect());
+        let children = (1..u32::from(members)).map(Node);
+        let children = Children(children.map(|node| process_with(slices, &station, node)).collect());
         let all = (0..u32::from(members)).map(Node).collect();
-        let mut members = Members { first, all, tree: Tree::FLAT, children };
+        let mut members = Members { first, all, tree: Tree::FLAT, children, _short: short };
         // Whoever is not there yet finds its request later.
         (0..20).for_each(|_| _ = members.call());
         members
     }
 
     /// The same, who are called over the tree that is the fastest now.
-    fn calibrated(members: u16) -> Members {
-        let mut members = Members::start(members);
+    fn calibrated(slices: &str, members: u16) -> Members {
+        let mut members = Members::with(slices, members);
         let [fastest, ..] = members.first.calibrate(&call(&members.all), CALIBRATION).expect("good answers");
         members.tree = fastest.tree;
         members
@@ -112,6 +127,25 @@ impl Members {
         let reply = self.first.wait(handle, PATIENCE).expect("a good answer");
         assert_eq!(usize::try_from(reply.members), Ok(self.all.len()));
         start.elapsed().as_nanos() as f64 / 1000.0
+    }
+}
+
+/// This process has a member, which runs in short slices; what is started after that, beside or instead, does not.
+struct Short;
+
+impl Short {
+    /// If it is to be so.
+    fn start(is_wanted: bool) -> Option<Short> {
+        is_wanted.then(|| {
+            slices::shorten().expect("no sandbox");
+            Short
+        })
+    }
+}
+
+impl Drop for Short {
+    fn drop(&mut self) {
+        let _ = slices::restore();
     }
 }
 
@@ -130,7 +164,7 @@ fn quiet(report: &mut Report, members: u16, peers: &Peers) -> f64 {
     let mut trees = Vec::new();
     for _ in 0..ROUNDS {
         let (p50, _) = {
-            let mut members = Members::calibrated(members);
+            let mut members = Members::calibrated(SHORT, members);
             trees.push(members.tree);
             figures(calls, || members.call())
         };
@@ -162,16 +196,21 @@ fn loaded(report: &mut Report, members: u16, quiet: f64, peers: &Peers) {
     let _busy: Vec<Guarded> = (0..others).map(|_| spawn(&["busy"], Stdio::null())).collect();
     let calls = (5000 / usize::from(members)).max(100);
     let case = format!("procs {members} ids 8 B loaded");
+    let mean = |slices| {
+        let mut members = Members::calibrated(slices, members);
+        figures(calls, || members.call()).1
+    };
     let (mut ours, mut beside) = (Vec::new(), peers.beside(report, &case));
+    let mut usual = Vec::new();
     for _ in 0..ROUNDS {
-        let (_, mean) = {
-            let mut members = Members::calibrated(members);
-            figures(calls, || members.call())
-        };
-        ours.push(mean);
-        beside.round(report, (members, 8), mean, |theirs| theirs.mean);
+        let short = mean(SHORT);
+        ours.push(short);
+        usual.push(mean("usual"));
+        beside.round(report, (members, 8), short, |theirs| theirs.mean);
     }
     let ours = median(ours);
+    let label = "for reference: the same in time slices of the usual length, mean";
+    report.row(Row::new(&format!("{case}, slices"), ours, median(usual), label, "us", LOWER));
     beside.rows(report, ", mean", ("G4", 1.0));
     if members == 64 {
         report.row(Row::new(&case, ours, 10.0 * quiet, "gate G12: ten times the quiet p50", "us", LOWER)).bar(1.0);
