@@ -472,6 +472,9 @@ fn an_answer_that_waits_at_a_border_for_memory_is_no_silence() {
     world.turn_until(|world| world.maker().test(handle).unwrap());
     let reply = world.end(handle).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(reply.data == vectors_sum(&[1, 4].map(Node), bytes));
+    // It came once.
+    (0..100).for_each(|_| world.turn());
+    assert_eq!((world.fetched()[0], world.maker().figures().stale), (2 * u64::from(bytes), 0));
     let far = world.places[1].members[0].as_mut().unwrap();
     assert_eq!(far.wait(held, Duration::ZERO).unwrap().members, 2);
     far.take_back(offer);

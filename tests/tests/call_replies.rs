@@ -6,14 +6,16 @@
 use std::time::{Duration, Instant};
 
 use umbra::call::{Member, OfferError, Shape, Station, Window};
-use umbra_core::chain::{Call, Caps, Code, Config, Data, Mode, Node, Plan, RESPONSE, Stage, StartError, Tag, Verdict};
+use umbra_core::chain::{
+    Call, Caps, Code, Config, Data, Mode, Node, Phase, Plan, RESPONSE, Stage, StartError, Tag, Verdict, Work,
+};
 use umbra_core::key::{Key, Span};
 use umbra_core::memory::AllocError;
 use umbra_core::peer::{Peer, WorldRank};
 use umbra_core::time::Lapse;
 use umbra_core::tree;
 use umbra_tests::call::{
-    Act, JOIN, Together, call, header, member, member_with, vector_of, vectors, vectors_sum, words_of,
+    Act, GONE, JOIN, Together, call, header, member, member_with, vector_of, vectors, vectors_sum, words_of,
 };
 use umbra_tests::crowd::wire::Wire;
 
@@ -235,21 +237,68 @@ fn a_stream_waits_for_replies_that_have_its_room() {
 }
 
 #[test]
-fn members_that_failed_or_said_nothing_keep_no_memory() {
-    // One that is asked to say nothing, or more than it may.
+fn a_stream_leaves_room_for_answers_of_its_member() {
+    const SEGMENTS: u64 = 200;
+    let bytes = 60_000;
+    let Together(members) = together(2, bytes.into());
+    let [mut first, mut second] = <[Member; 2]>::try_from(members).unwrap();
+    let other = std::thread::spawn(move || {
+        let all = nodes(2);
+        second.serve_until(Duration::from_secs(20), |member| member.figures().runs > 0);
+        let handle = second.start(&Call { plan: FLAT, ..vectors(&all, &[], bytes) }).unwrap();
+        let reply = second.wait(handle, Duration::from_secs(20)).unwrap();
+        let seen = second.figures().responses;
+        second.serve_until(Duration::from_secs(20), |member| member.figures().responses >= SEGMENTS);
+        (reply.data == vectors_sum(&all, bytes), seen)
+    });
+    // Two of its segments have all the memory, and an answer needs as much.
+    let window = Window { segment: bytes as usize / 2, calls: 2, patience: Duration::from_secs(20) };
+    let data = vec![1; (SEGMENTS * u64::from(bytes) / 2) as usize];
+    first.stream(&words_of(Data::Bytes(&[]), &[Node(1)], &[]), &data, window, |_, _| ()).unwrap();
+    let (is_right, seen) = other.join().unwrap();
+    assert!(is_right && seen < SEGMENTS, "after {seen} segments");
+}
+
+#[test]
+fn a_function_that_is_pending_finds_what_it_has_written_of_a_long_reply() {
+    let mut crowd = together(2, 60_000);
+    for member in &mut crowd.0 {
+        let later = |work: &mut Work<'_>| {
+            let (_, memory) = work.reply.memory();
+            match work.phase {
+                Phase::Init => {
+                    memory[..3].copy_from_slice(b"abc");
+                    Verdict::Pending
+                }
+                Phase::Probe => match work.reply.set_lens(0, 3) {
+                    Ok(()) => Verdict::Done,
+                    Err(_) => Verdict::Fault(1),
+                },
+                Phase::Wait(answer) if answer.data == b"abc" => Verdict::Done,
+                Phase::Wait(_) => Verdict::Fault(2),
+            }
+        };
+        member.register("later", later).unwrap();
+    }
+    let (all, later) = (nodes(2), Tag::of("later"));
+    let wanted = Call { func: later, callback: later, mode: Mode::RENDEZVOUS, ..vectors(&all, &[], 60_000) };
+    let handle = crowd.0[0].start(&wanted).unwrap();
+    // Others use memory meanwhile.
+    assert!(crowd.run(&vectors(&all, &[], 60_000)).unwrap().data == vectors_sum(&all, 60_000));
+    assert_eq!(crowd.end(0, handle).unwrap().data, b"abc");
+}
+
+#[test]
+fn a_short_reply_has_no_more_memory_than_it_needs() {
     let (all, mut crowd) = (nodes(5), together(5, MIB.into()));
-    let fault = header(Node(4), Act::Fault);
-    let collect = Call { mode: Mode::COLLECT, ..vectors(&all, &fault, 800_000) };
-    let failure = crowd.run(&collect).unwrap_err();
-    assert_eq!((failure.tallies.ok, failure.tallies.failed), (4, 1), "{failure}");
     let (join, caps) = (Tag::of(JOIN), Caps { header: 0, data: 800_000 });
-    let nothing = Call { func: join, callback: join, data: Data::Bytes(&[]), caps, ..call(&all, &[]) };
-    let reply = crowd.run(&Call { mode: Mode::RENDEZVOUS, ..nothing }).unwrap();
+    let mode = Mode::RENDEZVOUS;
+    let nothing = Call { func: join, callback: join, data: Data::Bytes(&[]), caps, mode, ..call(&all, &[]) };
+    let reply = crowd.run(&nothing).unwrap();
     assert_eq!((reply.data.len(), reply.data.capacity()), (0, 0));
-    let few = crowd.run(&Call { mode: Mode::RENDEZVOUS, data: Data::Bytes(&[7; 100]), ..nothing }).unwrap();
+    let few = crowd.run(&Call { data: Data::Bytes(&[7; 100]), ..nothing }).unwrap();
     assert_eq!(few.data, [7; 500]);
     assert!(few.data.capacity() < 5000, "{}", few.data.capacity());
-    assert!(crowd.0.iter().map(Member::offered_bytes).sum::<u64>() < 4 * 800_000 + 10_000);
 }
 
 #[test]
@@ -365,6 +414,9 @@ fn an_answer_that_names_a_place_where_no_reply_lies_fails_the_call_and_touches_n
     let Data::Span(Span { key: before, .. }) = offered_before else { panic!("it was offered") };
     for generation in [1, 0, 1].map(|after| before.generation() + after) {
         let span = Span { key: named(generation), offset: 0, len };
+        let asked = Call { at_root: true, ..words_of(Data::Span(span), &[], &[]) };
+        let failure = crowd.run(&asked).unwrap_err();
+        assert_eq!((failure.records[0].code, failure.records[0].aux), (Code::Fault, GONE), "{failure}");
         wire.give(&(Node(0), answer_to(&request, 64, &bytes_of(span))));
         crowd.0[0].turn();
     }

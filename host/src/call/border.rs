@@ -272,7 +272,10 @@ impl Border {
         match self.inboxes.put(to, header, message, &mut self.scratch) {
             Put::Taken => {}
             Put::Refused(len) => self.refuse(header, len),
-            Put::Lost => self.crossings.lost += 1,
+            Put::Lost => {
+                self.crossings.lost += 1;
+                self.fetch.iter_mut().for_each(|fetch| fetch.unheard(&header, message));
+            }
         }
     }
 
@@ -366,7 +369,10 @@ impl Border {
                     }
                     frame.bytes(message).ok()?;
                     let len = frame.len();
-                    self.restore(to.get_mut(ADDRESS..len).unwrap_or_default());
+                    self.restore(
+                        (Node(header.sender as u32), Life((header.sender >> 32) as u32)),
+                        to.get_mut(ADDRESS..len).unwrap_or_default(),
+                    );
                     return Some((place, ops::MESSAGE, len));
                 }
             }

@@ -239,6 +239,12 @@ impl Slot<'_> {
         serial
     }
 
+    /// Who alone reads what lies there; `None` if anybody may.
+    fn reader(self) -> Option<Node> {
+        let reader = self.reader.load(Ordering::Relaxed).checked_sub(1)?;
+        u32::try_from(reader).ok().map(Node)
+    }
+
     /// Its serial number, if what lies there has this key.
     fn serial_of(self, key: Key) -> Option<u64> {
         // ORDERING: pairs with the store in `lay`.
@@ -269,6 +275,16 @@ fn laid(station: &Station, key: Key) -> Option<(Slot<'_>, u64)> {
 /// [`ReadError`]. On [`ReadError::Gone`] `act` may have seen anything.
 pub fn look<R>(station: &Station, data: Data<'_>, act: impl FnOnce(Bytes<'_>) -> R) -> Result<R, ReadError> {
     let Data::Span(span) = data else { return Err(ReadError::NotOffered) };
+    look_as(station, span, |reader| reader.is_none(), act)
+}
+
+/// The same for whoever `may` look at what is for this reader alone, or for anybody; else the data is gone.
+pub(super) fn look_as<R>(
+    station: &Station,
+    span: Span,
+    may: impl FnOnce(Option<Node>) -> bool,
+    act: impl FnOnce(Bytes<'_>) -> R,
+) -> Result<R, ReadError> {
     let (node, at) = (Node(span.key.owner().to_bits()), span.key.region() as usize);
     let shape = station.shape();
     // What lies on another host is here only as long as a border has fetched it, and then has another key.
@@ -278,6 +294,9 @@ pub fn look<R>(station: &Station, data: Data<'_>, act: impl FnOnce(Bytes<'_>) ->
     }
     let slot = station.offer(node, at)?;
     let serial = slot.serial_of(span.key).ok_or(ReadError::Gone)?;
+    if !may(slot.reader()) {
+        return Err(ReadError::Gone);
+    }
     let (offset, len) = (slot.offset.load(Ordering::Relaxed), slot.len.load(Ordering::Relaxed));
     let out = || CellError::OutOfRange { offset: span.offset as usize, len: span.len as usize, size: len as usize };
     let inside = span.offset.checked_add(span.len).is_some_and(|end| end <= len);
@@ -291,18 +310,9 @@ pub fn look<R>(station: &Station, data: Data<'_>, act: impl FnOnce(Bytes<'_>) ->
 
 /// Says that data is not needed any more, to the member that offers it to this reader alone.
 pub(super) fn release(station: &Station, span: Span, reader: Node) {
-    if reader_of(station, span) == Some(reader)
-        && let Some((slot, serial)) = laid(station, span.key)
-    {
+    if let Some((slot, serial)) = laid(station, span.key).filter(|(slot, _)| slot.reader() == Some(reader)) {
         slot.done.store(serial, Ordering::Release);
     }
-}
-
-/// Who alone reads this data; `None` if anybody may, or it is not there.
-pub(super) fn reader_of(station: &Station, span: Span) -> Option<Node> {
-    let (slot, _) = laid(station, span.key)?;
-    let reader = slot.reader.load(Ordering::Relaxed).checked_sub(1)?;
-    u32::try_from(reader).ok().map(Node)
 }
 
 impl Local<'_> {

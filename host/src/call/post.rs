@@ -13,6 +13,7 @@ use umbra_core::time::Time;
 use super::member::Member;
 use super::outgoing::{Outgoing, Sits};
 use super::peers::{News, Peers};
+use super::rendezvous::vouch;
 use super::station::{Sitter, Station, StationError};
 use crate::sys::clock::now;
 use crate::sys::futex::Futex;
@@ -65,12 +66,13 @@ impl Member {
             {
                 self.note(sender, seat.sitter());
             }
-            let Some(message) = self.pad.get(..len) else { continue };
+            let Some(message) = self.pad.get_mut(..len) else { continue };
             let is_taken = match (&self.outgoing, self.peers.ends(&header)) {
                 (_, Some((from, to))) => {
+                    vouch(&station, from, self.peers.life(from), message);
                     let is_taken = self.machine.on_message(from, to, message, at).is_ok();
                     if is_taken {
-                        self.replies.note(to, message);
+                        self.replies.note((from, to), message);
                     }
                     is_taken
                 }

@@ -14,15 +14,15 @@
 //! is done with it, or until the time of the call is over, because readers may be gone. A reader also says so of what it
 //! does not read because its call has ended. An answer whose reply finds no room waits, and keeps no other message waiting.
 //!
-//! Nothing of this waits in a circle: a parent reads and releases without needing room, and what it cannot combine yet it
-//! [copies](arrived).
+//! A parent reads and releases without needing room, and what it cannot combine yet it [copies](arrived). So no replies wait for each
+//! other in a circle, unless more than it may copy wait at one parent.
 
 mod arrived;
 mod spare;
 
 use umbra_core::chain::{
-    Answer, Call, CallId, Caps, Data, HEAD, Handle, Machine, Mode, Node, Phase, StartError, Verdict, Work, alive,
-    peek_carried, set_carried,
+    Answer, Call, CallId, Caps, Data, HEAD, Handle, Life, Machine, Mode, Node, Phase, StartError, Verdict, Work, alive,
+    peek_cancel, peek_carried, set_carried,
 };
 use umbra_core::error::Stale;
 use umbra_core::key::{Key, Span};
@@ -34,12 +34,14 @@ use super::answer::{Failure, Reply, answer};
 use super::member::Member;
 use super::offer::{Offer, Shelf};
 use super::shape::Shape;
-use super::station::Station;
+use super::station::{Seat, Station};
 use super::storage::Heap;
 use crate::sys::clock::now;
 
 /// Where a reply lies that is not laid out: nowhere.
 pub(super) const NOWHERE: Key = Key::from_bits(u64::MAX);
+/// Answers that wait for room at once; the replies of more are lost to their parents, which say so.
+const WAITING: usize = 256;
 
 /// Memory with so many bytes of a reply in front.
 #[derive(Debug, Default)]
@@ -52,9 +54,15 @@ impl Written {
     fn data(&self) -> &[u8] {
         self.memory.get(..self.len as usize).unwrap_or_default()
     }
+
+    /// The same for whoever keeps it: a short one does not keep the memory of the longest one that there could have been.
+    fn shrunk(self) -> Written {
+        let is_long = self.memory.capacity() / 2 > self.len as usize;
+        if is_long { Written { memory: self.data().to_vec(), len: self.len } } else { self }
+    }
 }
 
-/// What a member has written so far; nothing is kept of one that has written nothing.
+/// What a member has written so far; of a function that has ended, nothing is kept if that is nothing.
 #[derive(Debug)]
 struct Held {
     call: CallId,
@@ -95,7 +103,7 @@ pub(super) struct Replies {
 impl Replies {
     /// Whether no call has a reply here.
     pub(super) const fn is_empty(&self) -> bool {
-        self.held.is_empty() && self.laid.is_empty() && self.arrived.is_empty()
+        self.held.is_empty() && self.laid.is_empty() && self.unlaid.is_empty() && self.arrived.is_empty()
     }
 
     /// Whether an answer waits for room.
@@ -133,14 +141,14 @@ impl Replies {
         }
         let verdict = user(&mut inner);
         own.len = inner.reply.data().len() as u32;
-        let goes_on = matches!(verdict, Verdict::Done | Verdict::Pending) && !inner.reply.is_too_large();
-        if goes_on && own.len > 0 {
-            let written = work.reply.set_span(Span { key: NOWHERE, offset: 0, len: own.len.into() });
-            debug_assert!(written.is_ok(), "an answer has room for a span");
+        let is_well = verdict == Verdict::Done && own.len > 0 && !inner.reply.is_too_large();
+        let span = Span { key: NOWHERE, offset: 0, len: own.len.into() };
+        let written = if own.len == 0 { work.reply.set_data(&[]) } else { work.reply.set_span(span) };
+        debug_assert!(written.is_ok(), "an answer has room for a span");
+        // A function that is pending finds what it has written, whether it counts yet or not.
+        if is_well || verdict == Verdict::Pending {
             self.held.push(Held { call: work.call, node: work.node, reply: own });
         } else {
-            let written = work.reply.set_data(&[]);
-            debug_assert!(written.is_ok(), "there is room for nothing");
             self.spare.give(own.memory);
         }
         child.into_iter().for_each(|child| self.spare.give(child.memory));
@@ -164,14 +172,9 @@ impl Replies {
         if let Ok(reply) = &mut answer
             && let Some(mut written) = self.take(machine.call_id(handle)?, machine.config().node)
         {
-            // Whoever keeps a short reply is not to keep the memory of the longest one that there could have been.
-            if written.memory.capacity() / 2 > written.len as usize {
-                reply.data = written.data().to_vec();
-                self.spare.give(written.memory);
-            } else {
-                written.memory.truncate(written.len as usize);
-                reply.data = written.memory;
-            }
+            written = written.shrunk();
+            written.memory.truncate(written.len as usize);
+            reply.data = written.memory;
         }
         Ok(Some(answer))
     }
@@ -193,12 +196,15 @@ impl Replies {
                     self.spare.give(reply.memory);
                     self.laid.push(Laid { call, node: from, reader: to, offer, until });
                 }
-                Err(error) if error.is_for_now() => {
-                    self.held.push(Held { call, node: from, reply });
+                Err(error) if error.is_for_now() && self.unlaid.len() < WAITING => {
+                    self.held.push(Held { call, node: from, reply: reply.shrunk() });
                     return Err((call, until));
                 }
                 // Its parent finds nothing, and says so.
-                Err(_) => return Ok(()),
+                Err(_) => {
+                    self.spare.give(reply.memory);
+                    return Ok(());
+                }
             }
         }
         // One that is answered again lies where it lay.
@@ -221,14 +227,27 @@ impl Replies {
         });
     }
 
-    /// A message came for a member here.
-    pub(super) fn note(&mut self, to: Node, message: &[u8]) {
+    /// A message came from a member for one here.
+    pub(super) fn note(&mut self, (from, to): (Node, Node), message: &[u8]) {
         self.arrived.note(to, message);
+        if let Some(call) = peek_cancel(message) {
+            self.give_up(call, (to, from));
+        }
+    }
+
+    /// The parent has given a call up, or waits only for word of its end: nobody reads this reply.
+    fn give_up(&mut self, call: CallId, (from, to): (Node, Node)) {
+        let Replies { held, unlaid, laid, .. } = self;
+        if unlaid.iter().any(|unlaid| (unlaid.call, unlaid.from, unlaid.to) == (call, from, to)) {
+            held.retain(|held| (held.call, held.node) != (call, from));
+        }
+        let unread = laid.iter_mut().filter(|laid| (laid.call, laid.node, laid.reader) == (call, from, to));
+        unread.for_each(|laid| laid.until = Time::ZERO);
     }
 
     /// All is done that could be done in a turn.
     pub(super) fn settle(&mut self, machine: &mut Machine<Heap>, station: &Station) {
-        self.arrived.settle(machine, station, &mut self.spare);
+        self.arrived.settle(machine, station);
     }
 
     /// Whether the answer that a message repeats waits for room.
@@ -238,7 +257,7 @@ impl Replies {
     }
 
     /// Forgets what was written for calls that are over, and what came for them.
-    fn sweep(&mut self, machine: &Machine<Heap>) {
+    fn sweep(&mut self, machine: &mut Machine<Heap>) {
         let Replies { held, unlaid, arrived, .. } = self;
         arrived.sweep(machine);
         held.retain(|held| {
@@ -252,6 +271,20 @@ impl Replies {
         self.unlaid.retain(|unlaid| unlaid.to != node);
         let unread = self.laid.iter_mut().filter(|laid| laid.reader == node);
         unread.for_each(|laid| laid.until = Time::ZERO);
+    }
+}
+
+/// A message that came from a member of a place, in this life: if it answers with what others have laid out, it has no reply.
+pub(super) fn vouch(station: &Station, from: Node, life: Life, message: &mut [u8]) {
+    if let Some(carried) = peek_carried(message).filter(|carried| carried.is_answer)
+        && let Ok(sitter) = station.seat(from).map(Seat::sitter)
+        // Whoever sits here. Of those elsewhere the border has seen to it.
+        && station.shape().is_here(from)
+        && sitter.life == life
+        && Node(carried.span.key.owner().to_bits()) != sitter.home
+    {
+        let is_named = set_carried(message, Span { key: NOWHERE, ..carried.span });
+        debug_assert!(is_named, "it was one a moment ago");
     }
 }
 
@@ -324,7 +357,106 @@ impl Member {
     /// Forgets replies of calls that are over.
     pub(super) fn sweep_replies(&mut self) {
         if !self.replies.is_empty() {
-            self.replies.sweep(&self.machine);
+            self.replies.sweep(&mut self.machine);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use umbra_core::chain::{RESPONSE, Tag, VERSION};
+    use umbra_core::peer::{Peer, WorldRank};
+    use umbra_core::time::Lapse;
+
+    use super::*;
+
+    const BYTES: u32 = 60_000;
+
+    /// Two members with memory for one reply each; the second writes so many bytes.
+    fn two(station: &Station, bytes: usize, verdict: Verdict) -> [Member; 2] {
+        [0, 1].map(|node| {
+            let mut member = Member::join(station, Node(node)).unwrap();
+            let write = move |work: &mut Work<'_>| {
+                let set = work.reply.set_data(&vec![7; bytes]);
+                if set.is_err() { Verdict::Fault(9) } else { verdict }
+            };
+            member.register("write", write).unwrap();
+            member
+        })
+    }
+
+    fn station() -> Station {
+        Station::create("rendezvous", Shape { offer_bytes: BYTES.into(), ..Shape::new(2) }).unwrap()
+    }
+
+    fn wanted(mode: Mode) -> Call<'static> {
+        let (write, caps) = (Tag::of("write"), Caps { header: 0, data: BYTES });
+        let mode = mode | Mode::RENDEZVOUS;
+        Call { callback: write, caps, mode, budget: Lapse::from_secs(60), ..Call::new(write, &[Node(1)]) }
+    }
+
+    #[test]
+    fn a_member_that_fails_or_writes_nothing_holds_nothing() {
+        for (bytes, verdict, held) in [(10, Verdict::Done, 1), (0, Verdict::Done, 0), (10, Verdict::Fault(1), 0)] {
+            let station = station();
+            let [mut first, mut second] = two(&station, bytes, verdict);
+            // It has no room to answer in.
+            let offer = second.offer(&[1; BYTES as usize]).unwrap();
+            let handle = first.start(&wanted(Mode::COLLECT)).unwrap();
+            second.turn();
+            assert_eq!(second.replies.held.len(), held, "{verdict:?}");
+            assert!(second.replies.held.iter().all(|held| held.reply.memory.len() == bytes));
+            second.take_back(offer);
+            while !first.test(handle).unwrap() {
+                second.turn();
+            }
+            let _ = first.wait(handle, Duration::ZERO);
+        }
+    }
+
+    #[test]
+    fn an_answer_that_waits_for_room_is_dropped_with_its_call() {
+        let station = station();
+        let [mut first, mut second] = two(&station, 10, Verdict::Done);
+        let offer = second.offer(&[1; BYTES as usize]).unwrap();
+        for round in 0..20 {
+            let handle = first.start(&wanted(Mode::empty())).unwrap();
+            second.turn();
+            assert_eq!(second.replies.unlaid.len(), 1, "round {round}");
+            first.cancel(handle).unwrap();
+            assert!(matches!(first.wait(handle, Duration::ZERO), Err(super::super::WaitError::Failed(_))));
+            (0..3).for_each(|_| _ = second.turn());
+            assert_eq!((second.replies.unlaid.len(), second.replies.held.len()), (0, 0), "round {round}");
+        }
+        second.take_back(offer);
+    }
+
+    #[test]
+    fn nobody_answers_with_what_others_have_laid_out() {
+        let station = station();
+        let [first, second] = two(&station, 10, Verdict::Done);
+        let life = |member: &Member| member.machine.config().life;
+        let named = |owner: u32| {
+            let key = Key::new(Peer::rank(WorldRank(owner)).unwrap(), 0, 0);
+            let mut message = vec![0; RESPONSE];
+            (message[0], message[1], message[2], message[28], message[36]) = (VERSION, 2, 64, 24, 1);
+            [key.to_bits(), 0, 8].iter().for_each(|word| message.extend(word.to_le_bytes()));
+            message
+        };
+        for (owner, from, life, is_its_own) in [
+            (1, Node(1), life(&second), true),
+            (0, Node(1), life(&second), false),
+            (1, Node(0), life(&first), false),
+            // Of another life nothing is known here.
+            (0, Node(1), Life(life(&second).0 + 1), true),
+        ] {
+            let mut message = named(owner);
+            vouch(&station, from, life, &mut message);
+            assert_eq!(message == named(owner), is_its_own, "{owner} of {from}");
+            let key = peek_carried(&message).unwrap().span.key;
+            assert_eq!(key == NOWHERE, !is_its_own);
         }
     }
 }

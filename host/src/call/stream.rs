@@ -33,6 +33,7 @@ use umbra_core::chain::{Call, Handle, StartError};
 use super::answer::{Reply, WaitError};
 use super::member::Member;
 use super::offer::{OFFERS, Offer, OfferError};
+use crate::sys::clock::now;
 
 /// Which part of the data a call is about; the first bytes of its header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -160,6 +161,7 @@ impl Member {
             match self.wait(handle, window.patience) {
                 Ok(reply) => {
                     self.take_back(offer);
+                    self.tend_replies(now());
                     each(segment, reply);
                 }
                 Err(error) => {
@@ -192,16 +194,24 @@ impl Member {
     ) -> Option<Result<(Segment, Offer), OfferError>> {
         let rest = data.get(*offset..).filter(|rest| !rest.is_empty())?;
         let bytes = rest.get(..window.segment).unwrap_or(rest);
-        let mut offered = self.offer(bytes);
-        let waits = |member: &Member, offered: &Result<Offer, OfferError>| {
-            is_first && member.replies.lie_here() && offered.as_ref().is_err_and(OfferError::is_for_now)
+        let mut offered = None;
+        let mut is_ready = |member: &mut Member| {
+            // Answers that wait for room are given it first: a stream would never leave them any.
+            if member.replies.are_waiting() {
+                return false;
+            }
+            let tried = member.offer(bytes);
+            let waits = member.replies.lie_here() && tried.as_ref().is_err_and(OfferError::is_for_now);
+            offered = Some(tried);
+            !waits
         };
-        if waits(self, &offered) {
-            self.serve_until(window.patience, |member| {
-                offered = member.offer(bytes);
-                !waits(member, &offered)
-            });
+        if !is_ready(self) {
+            if !is_first {
+                return None;
+            }
+            self.serve_until(window.patience, is_ready);
         }
+        let offered = offered.unwrap_or_else(|| self.offer(bytes));
         let segment = Segment { offset: *offset as u64, len: bytes.len() as u64, total: data.len() as u64 };
         Some(offered.map(|offer| {
             *offset += bytes.len();

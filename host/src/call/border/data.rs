@@ -1,12 +1,12 @@
 //! Offered data over the border: requests that wait, frames that ask and bring.
 
-use umbra_core::chain::{Carried, HEAD, Node, alive, busy, peek_carried, set_carried};
+use umbra_core::chain::{Carried, HEAD, Life, Node, alive, busy, peek_carried, set_carried};
 use umbra_core::channel::Header;
 use umbra_core::codec::{Reader, Writer};
 use umbra_core::key::{Key, Span};
 use umbra_core::wire::Op;
 
-use super::super::rendezvous::NOWHERE;
+use super::super::rendezvous::{NOWHERE, vouch};
 use super::fetch::{AFTER, Fetch, Way};
 use super::kept::Kept;
 use super::{Border, BorderError, ops};
@@ -102,8 +102,10 @@ impl Border {
         }
     }
 
-    /// Gives data that was fetched its own name back in a message that goes elsewhere.
-    pub(super) fn restore(&self, message: &mut [u8]) {
+    /// Gives data that was fetched its own name back in a message of a member here that goes elsewhere. What others have laid out
+    /// is no reply of its.
+    pub(super) fn restore(&self, (from, life): (Node, Life), message: &mut [u8]) {
+        vouch(&self.station, from, life, message);
         let Some(fetch) = self.fetch.as_ref().filter(|fetch| !fetch.is_empty()) else { return };
         if let Some(origin) = peek_carried(message).and_then(|carried| fetch.origin(carried.span)) {
             let is_named = set_carried(message, origin);

@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 use std::mem::take;
 
-use umbra_core::chain::{CallId, Carried, Data, Node, set_carried};
+use umbra_core::chain::{CallId, Carried, Data, Node, peek_carried, set_carried};
 use umbra_core::channel::Header;
 use umbra_core::key::Span;
 use umbra_core::time::{Lapse, Time};
@@ -147,21 +147,20 @@ impl Fetch {
             .fold((0, 0), |(users, waiting), landing| (users + landing.users.len(), waiting + landing.waiting.len()));
         let Some(landing) = self.landings.get_mut(at) else { return Way::Without };
         let is_here = landing.come == span.len;
-        if users >= USERS || !is_here && waiting >= WAITING {
-            self.tidy();
-            return Way::Refused;
-        }
-        let is_new = !landing.users.iter().any(|other| user.is(other));
-        if is_new {
-            landing.users.push(user);
-        }
-        if !is_here {
-            if !is_new {
+        if landing.users.iter().any(|other| user.is(other)) {
+            if !is_here {
                 return Way::WaitsAlready;
             }
-            let message = copied(&mut self.spare, &self.station, message);
-            landing.waiting.push(Waiting { user, header, message });
-            return Way::Waits;
+        } else if users >= USERS || !is_here && waiting >= WAITING {
+            self.tidy();
+            return Way::Refused;
+        } else {
+            landing.users.push(user);
+            if !is_here {
+                let message = copied(&mut self.spare, &self.station, message);
+                landing.waiting.push(Waiting { user, header, message });
+                return Way::Waits;
+            }
         }
         match landing.offer.data() {
             Data::Span(span) => Way::On(span),
@@ -255,6 +254,13 @@ impl Fetch {
         self.forget(|user, _| (user.call, user.from, user.to) == (call, from, to));
     }
 
+    /// A message is dropped here: if it is an answer, nobody reads its reply.
+    pub(super) fn unheard(&mut self, header: &Header, message: &[u8]) {
+        if let Some(carried) = peek_carried(message).filter(|carried| carried.is_answer) {
+            self.over(carried.call, Node(header.sender as u32), Node((header.hints >> 32) as u32));
+        }
+    }
+
     /// These members are gone, wherever they were: what they wanted, and what they said that has not come.
     pub(super) fn gone(&mut self, is_gone: impl Fn(Node) -> bool) {
         // An answer whose reply has come is its reader's.
@@ -273,7 +279,10 @@ impl Fetch {
         let others = others.flat_map(|landing| landing.waiting.drain(..));
         self.ready.extend(others.map(|waiting| (waiting.header, waiting.message)));
         self.remove(|landing, _| cut(landing));
-        self.landings.iter_mut().filter(|landing| landing.place == place).for_each(|landing| landing.is_cut_off = true);
+        // Also what came from there by way of others.
+        let shape = self.station.shape();
+        let made_there = |landing: &&mut Landing| shape.place(landing.maker()) == place;
+        self.landings.iter_mut().filter(made_there).for_each(|landing| landing.is_cut_off = true);
     }
 
     /// How data is called here that is called so where its maker has laid it, if it has come.
@@ -362,7 +371,7 @@ mod tests {
     const START: Time = Time(1);
 
     fn fetch() -> Fetch {
-        let shape = Shape { offer_bytes: 4096, ..Shape::new(2) }.joined(0, 2);
+        let shape = Shape { offer_bytes: 4096, ..Shape::new(2) }.joined(0, 3);
         let station = Station::create("fetch", shape).unwrap();
         Fetch::new(&station, Node(1)).unwrap()
     }
@@ -389,31 +398,34 @@ mod tests {
         message
     }
 
-    fn request(fetch: &mut Fetch, carried: &Carried) -> Way {
-        let header = Header { sender: THERE.0.into(), hints: 0, ..Header::default() };
-        fetch.request(PLACE, header, carried, &message(), START)
+    fn header(sender: Node) -> Header {
+        Header { sender: sender.0.into(), ..Header::default() }
+    }
+
+    fn request(fetch: &mut Fetch, place: u32, carried: &Carried) -> Way {
+        fetch.request(place, header(THERE), carried, &message(), START)
     }
 
     /// Asks for what is named, and has it come.
-    fn come(fetch: &mut Fetch, carried: &Carried) -> Way {
-        assert_eq!(request(fetch, carried), Way::Waits);
-        assert_eq!(request(fetch, carried), Way::WaitsAlready);
+    fn come(fetch: &mut Fetch, place: u32, carried: &Carried) -> Way {
+        assert_eq!(request(fetch, place, carried), Way::Waits);
+        assert_eq!(request(fetch, place, carried), Way::WaitsAlready);
         let (_, pull) = fetch.pull().unwrap();
-        fetch.data(PLACE, pull.serial, 0, &[pull.serial as u8; 800]).unwrap();
+        fetch.data(place, pull.serial, 0, &[pull.serial as u8; 800]).unwrap();
         let (_, message) = fetch.ready().unwrap();
         fetch.spare(message);
-        request(fetch, carried)
+        request(fetch, place, carried)
     }
 
     #[test]
     fn a_reply_of_the_same_name_in_another_call_is_another_one() {
         for is_lost in [false, true] {
             let mut fetch = fetch();
-            let first = come(&mut fetch, &carried(1, true));
+            let first = come(&mut fetch, PLACE, &carried(1, true));
             if is_lost {
                 fetch.part(PLACE, |node| node == THERE);
             }
-            let second = come(&mut fetch, &carried(2, true));
+            let second = come(&mut fetch, PLACE, &carried(2, true));
             assert!(matches!((first, second), (Way::On(first), Way::On(second)) if first != second));
             // It is given to nobody else.
             assert_eq!(fetch.here(carried(1, true).span), None);
@@ -422,18 +434,47 @@ mod tests {
 
     #[test]
     fn data_of_the_same_name_is_other_data_after_the_way_to_its_maker_was_lost() {
+        // It came from its maker, or by way of another place.
+        for way in [PLACE, 2] {
+            let mut fetch = fetch();
+            let first = come(&mut fetch, way, &carried(1, false));
+            assert_eq!(request(&mut fetch, way, &carried(2, false)), first);
+            let Way::On(here) = first else { panic!("it has come") };
+            assert_eq!(fetch.here(carried(1, false).span), Some(here));
+            assert_eq!(fetch.origin(here), Some(carried(1, false).span));
+            // Somebody beyond another way still uses it.
+            assert_eq!(fetch.request(way, header(Node(4)), &carried(3, false), &[], START), first);
+            fetch.part(PLACE, |node| node == THERE);
+            assert_eq!((fetch.here(carried(1, false).span), fetch.origin(here)), (None, None));
+            let second = come(&mut fetch, PLACE, &carried(4, false));
+            assert!(matches!(second, Way::On(other) if other != here));
+        }
+    }
+
+    #[test]
+    fn a_reply_whose_answer_is_dropped_leaves_no_memory_taken() {
         let mut fetch = fetch();
-        let first = come(&mut fetch, &carried(1, false));
-        assert_eq!(request(&mut fetch, &carried(2, false)), first);
-        let Way::On(here) = first else { panic!("it has come") };
-        assert_eq!(fetch.here(carried(1, false).span), Some(here));
-        assert_eq!(fetch.origin(here), Some(carried(1, false).span));
-        // Somebody beyond another way still uses it.
-        let header = Header { sender: 0, hints: 0, ..Header::default() };
-        assert_eq!(fetch.request(PLACE, header, &carried(3, false), &[], START), first);
-        fetch.part(PLACE, |node| node == THERE);
-        assert_eq!((fetch.here(carried(1, false).span), fetch.origin(here)), (None, None));
-        let second = come(&mut fetch, &carried(4, false));
-        assert!(matches!(second, Way::On(other) if other != here));
+        assert!(matches!(come(&mut fetch, PLACE, &carried(1, true)), Way::On(_)));
+        // Another call's.
+        let mut other = message();
+        other[12] ^= 1;
+        fetch.unheard(&header(THERE), &other);
+        assert!(!fetch.is_empty());
+        let mut its = carried(1, true);
+        its.call = peek_carried(&message()).unwrap().call;
+        assert!(matches!(come(&mut fetch, PLACE, &its), Way::On(_)));
+        fetch.unheard(&header(THERE), &message());
+        fetch.over(carried(1, true).call, THERE, Node(0));
+        assert!(fetch.is_empty());
+    }
+
+    #[test]
+    fn what_waits_already_is_not_refused_though_no_more_may_wait() {
+        let mut fetch = fetch();
+        for seq in 0..WAITING as u64 {
+            assert_eq!(request(&mut fetch, PLACE, &carried(seq, false)), Way::Waits);
+        }
+        assert_eq!(request(&mut fetch, PLACE, &carried(WAITING as u64, false)), Way::Refused);
+        assert_eq!(request(&mut fetch, PLACE, &carried(0, false)), Way::WaitsAlready);
     }
 }

@@ -6,10 +6,10 @@
 
 use std::collections::VecDeque;
 
-use umbra_core::chain::Data;
+use umbra_core::chain::Node;
 use umbra_core::key::Span;
 
-use super::super::offer::{look, reader_of, release};
+use super::super::offer::{look_as, release};
 use super::super::station::Station;
 use super::fetch::{PIECE, WINDOW};
 
@@ -82,11 +82,14 @@ impl Give {
         let Piece { place, serial, span, is_last } = *self.pieces.get(at)?;
         let part = Span { len: span.len.min(to.len() as u64), ..span };
         let into = to.get_mut(..part.len as usize)?;
-        let reader = reader_of(station, span);
-        // A reply is nobody else's.
-        let is_theirs = reader.is_none_or(|reader| station.shape().place(reader) == place);
-        let read = look(station, Data::Span(part), |bytes| bytes.read(0, into));
-        if !is_theirs || !matches!(read, Ok(Ok(()))) {
+        let (mut reader, shape) = (None, station.shape());
+        let may = |one: Option<Node>| {
+            reader = one;
+            // A reply is nobody else's.
+            one.is_none_or(|one| shape.place(one) == place)
+        };
+        let read = look_as(station, part, may, |bytes| bytes.read(0, into));
+        if !matches!(read, Ok(Ok(()))) {
             self.pieces.remove(at);
             return Some((place, serial, span.len as u32, 0));
         }

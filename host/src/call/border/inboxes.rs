@@ -60,9 +60,15 @@ impl Inboxes {
         all.for_each(|inbox| _ = inbox.queue().published().notify(&Futex));
     }
 
-    /// Drops what waits of these senders.
-    pub(super) fn forget(&mut self, is_gone: impl Fn(Node) -> bool) {
-        self.waiting.retain(|waiting| !is_gone(Node(waiting.header.sender as u32)));
+    /// Drops what waits of these senders, and tells of each message.
+    pub(super) fn forget(&mut self, is_gone: impl Fn(Node) -> bool, mut dropped: impl FnMut(&Header, &[u8])) {
+        self.waiting.retain(|Waiting { header, message, .. }| {
+            let stays = !is_gone(Node(header.sender as u32));
+            if !stays {
+                dropped(header, message);
+            }
+            stays
+        });
     }
 
     /// Puts a message into the inbox of a member, behind what waits for that. If too much does and it is a request, it is dropped,
@@ -137,7 +143,7 @@ mod tests {
             assert_eq!(put(), Put::Taken);
         }
         assert_eq!(put(), Put::Lost);
-        inboxes.forget(|sender| sender == Node(1));
+        inboxes.forget(|sender| sender == Node(1), |_, _| ());
         assert!(!inboxes.are_waited_for());
         assert_eq!(inboxes.put(to, header, b"no request", &mut []), Put::Taken);
     }

@@ -35,7 +35,7 @@ pub(super) struct Landing {
     pub(super) offer: Offer,
     /// It is the reply of an answer, which this member reads.
     pub(super) reader: Option<Node>,
-    /// The way to that place was lost since it came: there other data may be called so by now.
+    /// The way to its maker was lost: there other data may be called so by now.
     pub(super) is_cut_off: bool,
     pub(super) asked: u64,
     pub(super) come: u64,
@@ -45,6 +45,11 @@ pub(super) struct Landing {
 }
 
 impl Landing {
+    /// Who has laid it out.
+    pub(super) fn maker(&self) -> Node {
+        Node(self.span.key.owner().to_bits())
+    }
+
     /// Whether a request is over this data: of the same name, where that names it still. A reply is for one answer alone.
     pub(super) fn is_for(&self, span: Span, reader: Option<Node>, user: &User) -> bool {
         let is_same = self.span == span && self.reader == reader && !self.is_cut_off;

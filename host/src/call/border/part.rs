@@ -13,7 +13,11 @@ impl Border {
             return;
         }
         // What waits of the dead must not come after the news of their death.
-        self.inboxes.forget(|sender| shape.place(sender) == place);
+        let fetch = &mut self.fetch;
+        self.inboxes.forget(
+            |sender| shape.place(sender) == place,
+            |header, message| fetch.iter_mut().for_each(|fetch| fetch.unheard(header, message)),
+        );
         self.part_data(place);
         let mut any = false;
         for node in shape.nodes().filter(|&node| shape.place(node) == place) {

@@ -4,14 +4,15 @@
 //! [`Mode::ORDERED`](umbra_core::chain::Mode::ORDERED) or while the function of its parent goes on, is copied at the end of that
 //! turn, so that none of those others waits for the room that it has. One that nobody reads is released.
 
-use umbra_core::chain::{Answer, CallId, Data, Edge, Machine, Node, peek_carried};
+use umbra_core::chain::{Answer, CallId, Edge, Machine, Node, peek_carried};
 use umbra_core::key::Span;
 
-use super::super::offer::{look, reader_of, release};
+use super::super::offer::{look_as, release};
 use super::super::station::Station;
 use super::super::storage::Heap;
 use super::Written;
 use super::spare::Spare;
+use crate::sys::heap::filled;
 
 /// Answers that are looked at in one turn; the replies of others stay until the time of their calls is over.
 const TOLD: usize = 4096;
@@ -31,6 +32,7 @@ struct Told {
 #[derive(Debug)]
 struct Copied {
     call: CallId,
+    edge: Edge,
     from: Node,
     reply: Written,
 }
@@ -70,11 +72,12 @@ impl Arrived {
         }
         let Some(span) = answer.span() else { return Some(Written::default()) };
         self.told.retain(|told| (told.call, told.span) != (call, span));
-        read(station, span, to, max as u64, spare)
+        let len = usize::try_from(span.len).ok().filter(|&len| len <= max)?;
+        read(station, span, to, spare.take(len)).map_err(|memory| spare.give(memory)).ok()
     }
 
     /// What has come and was not combined at once is copied, or released if nobody waits for it.
-    pub(super) fn settle(&mut self, machine: &mut Machine<Heap>, station: &Station, spare: &mut Spare) {
+    pub(super) fn settle(&mut self, machine: &mut Machine<Heap>, station: &Station) {
         let Arrived { told, copied } = self;
         let most = COPIES * station.shape().offer_bytes;
         told.retain(|&Told { call, edge, to, span }| {
@@ -90,30 +93,26 @@ impl Arrived {
                 return true;
             }
             // The callback finds out that it is gone.
-            let reply = read(station, span, to, span.len, spare);
-            copied.extend(reply.map(|reply| Copied { call, from, reply }));
+            let memory = usize::try_from(span.len).ok().and_then(|len| filled(0, len).ok());
+            let reply = memory.and_then(|memory| read(station, span, to, memory).ok());
+            copied.extend(reply.map(|reply| Copied { call, edge, from, reply }));
             false
         });
     }
 
-    /// Forgets what came for calls that are over.
-    pub(super) fn sweep(&mut self, machine: &Machine<Heap>) {
-        self.copied.retain(|copied| machine.is_under_way(copied.call));
+    /// Forgets what nobody combines any more.
+    pub(super) fn sweep(&mut self, machine: &mut Machine<Heap>) {
+        self.copied.retain(|copied| machine.parked(copied.call, copied.edge).is_some());
     }
 }
 
-/// Reads and releases a reply of at most so many bytes; `None` if it is there no more, or is not for this member.
-fn read(station: &Station, span: Span, to: Node, max: u64, spare: &mut Spare) -> Option<Written> {
-    let is_for_it = span.len <= max && reader_of(station, span) == Some(to);
-    let len = usize::try_from(span.len).ok().filter(|_| is_for_it)?;
-    let mut memory = spare.take(len);
-    let read = look(station, Data::Span(span), |bytes| bytes.read(0, memory.get_mut(..len).unwrap_or_default()));
+/// Reads and releases a reply that memory is long enough for; else the memory: it is there no more, or is not for this member.
+fn read(station: &Station, span: Span, to: Node, mut memory: Vec<u8>) -> Result<Written, Vec<u8>> {
+    let into = usize::try_from(span.len).ok().and_then(|len| memory.get_mut(..len));
+    let read = into.map(|into| look_as(station, span, |reader| reader == Some(to), |bytes| bytes.read(0, into)));
     release(station, span, to);
     match read {
-        Ok(Ok(())) if memory.len() >= len => Some(Written { memory, len: len as u32 }),
-        _ => {
-            spare.give(memory);
-            None
-        }
+        Some(Ok(Ok(()))) => Ok(Written { memory, len: span.len as u32 }),
+        _ => Err(memory),
     }
 }
