@@ -5,15 +5,11 @@
 
 use std::collections::VecDeque;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use umbra::call::border::{Border, ops};
 use umbra::call::{Failure, Member, Outgoing, Reply, Shape, Station, WaitError};
-use umbra_core::chain::{
-    Call, Caps, Code, Config, Handle, Mode, Node, Plan, Stage, Tag, Verdict, Work, peek_carried, set_carried,
-};
+use umbra_core::chain::{Call, Code, Config, Handle, Mode, Node, Plan, Stage, peek_carried, set_carried};
 use umbra_core::key::{Key, Span};
 use umbra_core::peer::{Peer, WorldRank};
 use umbra_core::time::Lapse;
@@ -450,34 +446,49 @@ fn an_answer_that_waits_at_a_border_for_memory_is_no_silence() {
         let silence = Lapse::from_millis(SILENCE.as_millis() as u64);
         Config { ask: Lapse::from_millis(20), silence, ..config }
     });
-    let goes_on = Arc::new(AtomicBool::new(false));
-    let waits = Arc::clone(&goes_on);
-    let hold = move |_: &mut Work<'_>| if waits.load(Relaxed) { Verdict::Done } else { Verdict::Pending };
-    world.maker().register("hold", hold).unwrap();
-    let far = world.places[1].members[0].as_mut().unwrap();
-    far.register("hold", |_| Verdict::Done).unwrap();
-    // Data of a call of the other place has the memory that its reply needs.
-    let offer = far.offer(&[1; OFFERED]).unwrap();
-    let holding = Call { func: Tag::of("hold"), callback: Tag::NONE, caps: Caps::default(), ..call(&[Node(1)], &[]) };
-    let held = far.start(&Call { data: offer.data(), ..holding }).unwrap();
-    world.turn_until(|world| world.fetched()[0] == OFFERED as u64);
     let bytes = OFFERED as u32;
+    // A reply that nobody reads has the memory.
     let handle = world.start(&vectors(&[Node(4)], &[], bytes));
+    let maker = world.places[0].members[1].take().unwrap();
+    world.turn_until(|world| world.fetched()[0] == u64::from(bytes));
+    let other = |world: &mut World| world.places[0].members[0].take().unwrap();
+    let mut first = other(&mut world);
+    let second = first.start(&vectors(&[Node(3)], &[], bytes)).unwrap();
+    world.places[0].members[0] = Some(first);
     let begun = Instant::now();
     while begun.elapsed() < 3 * SILENCE {
         world.turn();
-        assert!(!world.maker().test(handle).unwrap(), "{:?}", world.end(handle));
+        let first = world.places[0].members[0].as_mut().unwrap();
+        assert!(!first.test(second).unwrap(), "{:?}", first.wait(second, Duration::ZERO));
     }
-    goes_on.store(true, Relaxed);
-    world.turn_until(|world| world.maker().test(handle).unwrap());
-    let reply = world.end(handle).unwrap_or_else(|failure| panic!("{failure}"));
-    assert!(reply.data == vectors_sum(&[1, 4].map(Node), bytes));
-    // It came once.
+    assert_eq!(world.fetched()[0], u64::from(bytes));
+    world.places[0].members[1] = Some(maker);
+    world.turn_until(|world| world.places[0].members[0].as_mut().unwrap().test(second).unwrap());
+    // Each came once.
     (0..100).for_each(|_| world.turn());
-    assert_eq!((world.fetched()[0], world.maker().figures().stale), (2 * u64::from(bytes), 0));
-    let far = world.places[1].members[0].as_mut().unwrap();
-    assert_eq!(far.wait(held, Duration::ZERO).unwrap().members, 2);
-    far.take_back(offer);
+    assert_eq!(world.fetched()[0], 2 * u64::from(bytes));
+    let mut first = other(&mut world);
+    assert!(first.wait(second, Duration::ZERO).unwrap().data == vectors_sum(&[0, 3].map(Node), bytes));
+    assert_eq!(first.figures().stale, 0);
+    world.places[0].members[0] = Some(first);
+    // Whoever took no turns was thought silent, or has its answer.
+    let _ = world.end(handle);
+}
+
+#[test]
+fn s60_data_of_a_call_keeps_no_memory_from_its_replies() {
+    let mut world = World::new(3);
+    let (data, bytes) = (words().0, OFFERED as u32);
+    let offer = world.maker().offer(&data).unwrap();
+    // In the middle place lies the data, and comes the reply of the last one.
+    let members = [1, 3, 6, 7].map(Node);
+    let chain = Plan::Shape(tree::Shape::CHAIN);
+    for _ in 0..3 {
+        let handle = world.start(&Call { plan: chain, data: offer.data(), ..vectors(&members, &[], bytes) });
+        let reply = world.end(handle).unwrap_or_else(|failure| panic!("{failure}"));
+        assert!(reply.data == vectors_sum(&members, bytes));
+    }
+    world.maker().take_back(offer);
 }
 
 #[test]

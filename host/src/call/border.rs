@@ -119,7 +119,8 @@ impl Border {
     pub fn new(station: &Station, door: Node, outgoing: Outgoing) -> Result<Border, JoinError> {
         let (shape, process) = (station.shape(), ProcessId::current()?);
         let taken = sit(station, door, door)?;
-        let fetch = (shape.offer_bytes > 0).then(|| Fetch::new(station, door)).transpose()?;
+        let offers = shape.offer_bytes > 0 && shape.places() > 1;
+        let fetch = offers.then(|| Fetch::new(station, door)).transpose()?;
         let scratch = filled(0, shape.message_bytes as usize)?;
         let life = taken.keep();
         let places = shape.place(Node(shape.all.saturating_sub(1))) + 1;

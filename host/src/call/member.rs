@@ -17,7 +17,7 @@ use super::auto::Auto;
 use super::forked::Origin;
 use super::join::{JoinError, sit};
 use super::local::{Local, Within};
-use super::offer::Shelf;
+use super::offer::{Shelf, Table};
 use super::outgoing::Outgoing;
 use super::peers::Peers;
 use super::probe::Probe;
@@ -108,7 +108,7 @@ impl Member {
         for before in Station::lives(station.first_life(), life) {
             inbox.queue().reclaim(station.number(node, before));
         }
-        let shelf = Shelf::new(station, node)?;
+        let shelf = Shelf::new(station, node, Table::Own)?;
         let mut peers = Peers::new(station);
         peers.settle(node, life, node);
         let config = Config { message_max: station.shape().message_bytes, ..settings(Config::new(node, life)) };

@@ -48,6 +48,36 @@ use super::station::{Station, StationError};
 /// Offers of one member at once.
 pub(super) const OFFERS: usize = 32;
 
+/// Whose table of offers a line is in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Table {
+    /// Its member's.
+    Own,
+    /// That of the border, for replies of members elsewhere: these have memory of their own, which they leave as soon as they
+    /// are read. What calls carry down stays until they end, and they may wait for such a reply.
+    Replies,
+}
+
+impl Table {
+    /// How keys name a line of it.
+    const fn region(self, slot: usize) -> u32 {
+        match self {
+            Table::Own => slot as u32,
+            Table::Replies => (OFFERS + slot) as u32,
+        }
+    }
+
+    /// The line that a key names.
+    fn of(key: Key) -> Option<(Table, usize)> {
+        let at = key.region() as usize;
+        if at < OFFERS {
+            Some((Table::Own, at))
+        } else {
+            Some((Table::Replies, at - OFFERS)).filter(|&(_, at)| at < OFFERS)
+        }
+    }
+}
+
 /// Why data cannot be offered.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -152,6 +182,7 @@ pub(super) struct Shelf {
     /// No other one of this process has it.
     number: u64,
     node: Node,
+    table: Table,
     memory: Memory<Vec<Block>>,
     taken: u32,
     /// Bytes that were copied in.
@@ -160,15 +191,15 @@ pub(super) struct Shelf {
 
 impl Shelf {
     /// Takes the memory over from an earlier life, of whose offers none is there any more.
-    pub(super) fn new(station: &Station, node: Node) -> Result<Shelf, StationError> {
+    pub(super) fn new(station: &Station, node: Node, table: Table) -> Result<Shelf, StationError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let bytes = station.shape().offer_bytes;
         for at in 0..if bytes == 0 { 0 } else { OFFERS } {
-            station.offer(node, at)?.take_back();
+            station.offer(node, table, at)?.take_back();
         }
         // There are whole lines of it, so that all the bytes that were asked for can be had at once.
         let memory = Memory::new(vec![Block::default(); 2 * OFFERS + 1], bytes.next_multiple_of(8 * LINE as u64));
-        Ok(Shelf { number: NEXT.fetch_add(1, Ordering::Relaxed), node, memory, taken: 0, copied: 0 })
+        Ok(Shelf { number: NEXT.fetch_add(1, Ordering::Relaxed), node, table, memory, taken: 0, copied: 0 })
     }
 
     /// Copies data to where others read it, or this one does.
@@ -196,7 +227,7 @@ impl Shelf {
             shelf: self.number,
             slot,
             extent,
-            span: Span { key: Key::new(owner, slot as u32, 0), offset: 0, len },
+            span: Span { key: Key::new(owner, self.table.region(slot), 0), offset: 0, len },
         })
     }
 
@@ -204,12 +235,12 @@ impl Shelf {
     pub(super) fn fill(&self, station: &Station, offer: &Offer, at: u64, bytes: &[u8]) -> Result<(), StationError> {
         let end = at.checked_add(bytes.len() as u64).filter(|&end| end <= offer.span.len);
         let start = end.and_then(|_| usize::try_from(offer.extent.offset + at).ok()).ok_or(StationError::NotStation)?;
-        station.offered(self.node)?.write(start, bytes).map_err(|_| StationError::NotStation)
+        station.offered(self.node, self.table)?.write(start, bytes).map_err(|_| StationError::NotStation)
     }
 
     /// From now on it is read, by anybody or by this one.
     pub(super) fn lay(&self, station: &Station, offer: &mut Offer, reader: Option<Node>) -> Result<(), StationError> {
-        let serial = station.offer(self.node, offer.slot)?.lay(offer.extent.offset, offer.span.len, reader);
+        let serial = station.offer(self.node, self.table, offer.slot)?.lay(offer.extent.offset, offer.span.len, reader);
         let key = offer.span.key;
         offer.span.key = Key::new(key.owner(), key.region(), generation(serial));
         Ok(())
@@ -219,7 +250,7 @@ impl Shelf {
         if offer.shelf != self.number {
             return;
         }
-        if let Ok(slot) = station.offer(self.node, offer.slot) {
+        if let Ok(slot) = station.offer(self.node, self.table, offer.slot) {
             slot.take_back();
         }
         self.taken &= !(1 << offer.slot);
@@ -264,8 +295,8 @@ impl Slot<'_> {
 
 /// Where data of this key is laid, and its serial number, if it is there.
 fn laid(station: &Station, key: Key) -> Option<(Slot<'_>, u64)> {
-    let at = key.region() as usize;
-    let slot = station.offer(Node(key.owner().to_bits()), at).ok().filter(|_| at < OFFERS)?;
+    let (table, at) = Table::of(key)?;
+    let slot = station.offer(Node(key.owner().to_bits()), table, at).ok()?;
     Some((slot, slot.serial_of(key)?))
 }
 
@@ -285,14 +316,15 @@ pub(super) fn look_as<R>(
     may: impl FnOnce(Option<Node>) -> bool,
     act: impl FnOnce(Bytes<'_>) -> R,
 ) -> Result<R, ReadError> {
-    let (node, at) = (Node(span.key.owner().to_bits()), span.key.region() as usize);
+    let node = Node(span.key.owner().to_bits());
+    let (table, at) = Table::of(span.key).ok_or(ReadError::Gone)?;
     let shape = station.shape();
     // What lies on another host is here only as long as a border has fetched it, and then has another key.
     let is_elsewhere = node.0 < shape.all && !shape.is_here(node);
-    if at >= OFFERS || shape.offer_bytes == 0 || is_elsewhere {
+    if shape.offer_bytes == 0 || is_elsewhere {
         return Err(ReadError::Gone);
     }
-    let slot = station.offer(node, at)?;
+    let slot = station.offer(node, table, at)?;
     let serial = slot.serial_of(span.key).ok_or(ReadError::Gone)?;
     if !may(slot.reader()) {
         return Err(ReadError::Gone);
@@ -301,7 +333,7 @@ pub(super) fn look_as<R>(
     let out = || CellError::OutOfRange { offset: span.offset as usize, len: span.len as usize, size: len as usize };
     let inside = span.offset.checked_add(span.len).is_some_and(|end| end <= len);
     let start = offset.checked_add(span.offset).filter(|_| inside).ok_or_else(out)?;
-    let bytes = station.offered(node)?.read_only().part(start as usize, span.len as usize)?;
+    let bytes = station.offered(node, table)?.read_only().part(start as usize, span.len as usize)?;
     let made = act(bytes);
     // ORDERING: pairs with the fence in `take_back`.
     fence(Ordering::Acquire);

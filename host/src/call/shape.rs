@@ -152,8 +152,13 @@ impl Shape {
         Ok(self.inboxes_at() + usize::from(self.members) * self.inbox_words()?)
     }
 
+    /// Tables and memories of offers: one of each member, and one for the replies of members elsewhere.
+    pub(super) const fn offer_areas(self) -> usize {
+        self.members as usize + if self.places() > 1 { 1 } else { 0 }
+    }
+
     pub(super) fn words(self) -> Result<usize, ShapeError> {
-        Ok(self.offers_at()? + usize::from(self.members) * self.offer_words())
+        Ok(self.offers_at()? + self.offer_areas() * self.offer_words())
     }
 }
 

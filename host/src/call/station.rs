@@ -5,7 +5,8 @@
 //!          member, members on all hosts, first life of every seat, how often seats were taken and left, 7 zero
 //! seats    for each member on all hosts 16 words: the process that sits there, its life, and whose inbox is its own
 //! inboxes  for each member here a channel; only its owner receives
-//! offers   if there are bytes to offer data in: for each member here a table and these bytes; only that one writes
+//! offers   if there are bytes to offer data in: for each member here a table and these bytes; only that one writes. Where there are
+//!          members elsewhere, one more of each, for their long replies; only the border writes
 //! ```
 //!
 //! A meeting place can be one of several that are joined ([`border`](super::border)): then members on other hosts have
@@ -22,12 +23,12 @@ use umbra_core::chain::{Life, Node};
 use umbra_core::channel::{self, Form, Messages, ShapeError};
 use umbra_core::crew::Identity;
 
-use super::offer::{OFFERS, Slot};
+use super::offer::{OFFERS, Slot, Table};
 use super::shape::{self, LINE, SEAT_BITS, Shape};
 use crate::sys::process::ProcessId;
 use crate::sys::segment::{Mapping, Segment, SegmentError};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"umbrcal6");
+const MAGIC: u64 = u64::from_le_bytes(*b"umbrcal7");
 /// Lives that a place begins in a second; those that it has had when another one takes its seat are numbered lower.
 const LIVES: u128 = 16;
 /// Lives that follow each other and have a number each. With one more, the highest number would be a member's: in an inbox
@@ -177,24 +178,28 @@ impl Station {
         Messages::attach_in(self.memory_of(node)?, &self.inbox).map_err(StationError::Inbox)
     }
 
-    /// Where the table of offers of a member begins.
-    fn offers_at(&self, node: Node) -> Result<usize, StationError> {
-        let words = self.shape.offer_words();
-        let at = self.at(node).ok().filter(|_| words != 0).ok_or(StationError::NoSeat(node))?;
-        Ok(self.shape.offers_at().map_err(StationError::Shape)? + at * words)
+    /// Where a table of offers begins: that of a member, or that of replies of members elsewhere.
+    fn offers_at(&self, node: Node, table: Table) -> Result<usize, StationError> {
+        let (words, at) = (self.shape.offer_words(), self.at(node)?);
+        let area = if table == Table::Replies { usize::from(self.shape.members) } else { at };
+        if words == 0 || area >= self.shape.offer_areas() {
+            return Err(StationError::NoSeat(node));
+        }
+        Ok(self.shape.offers_at().map_err(StationError::Shape)? + area * words)
     }
 
-    /// A line of the table of offers of a member.
-    pub(super) fn offer(&self, node: Node, at: usize) -> Result<Slot<'_>, StationError> {
-        match self.segment.words((self.offers_at(node)? + at.min(OFFERS - 1) * LINE) * 8, 5)? {
+    /// A line of a table of offers.
+    pub(super) fn offer(&self, node: Node, table: Table, at: usize) -> Result<Slot<'_>, StationError> {
+        match self.segment.words((self.offers_at(node, table)? + at.min(OFFERS - 1) * LINE) * 8, 5)? {
             [serial, offset, len, done, reader] => Ok(Slot { serial, offset, len, done, reader }),
             _ => Err(StationError::NotStation),
         }
     }
 
-    /// The memory of a member that it offers data in.
-    pub(super) fn offered(&self, node: Node) -> Result<BytesMut<'_>, StationError> {
-        let (at, len) = (self.offers_at(node)? + OFFERS * LINE, self.shape.offer_words() - OFFERS * LINE);
+    /// The memory of what is in such a table.
+    pub(super) fn offered(&self, node: Node, table: Table) -> Result<BytesMut<'_>, StationError> {
+        let at = self.offers_at(node, table)? + OFFERS * LINE;
+        let len = self.shape.offer_words() - OFFERS * LINE;
         self.segment.bytes_mut()?.part(at * 8, len * 8).map_err(|_| StationError::NotStation)
     }
 

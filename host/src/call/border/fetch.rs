@@ -5,7 +5,7 @@
 //! it has with its maker, and that place asks for it here. So nobody sees a part of it, and there is one copy in each place, however
 //! many members of it are asked and by whom.
 //!
-//! Bounded: what is fetched lies in [`Shape::offer_bytes`](super::super::Shape) of one seat, and at most [`WINDOW`] bytes are
+//! Bounded: what is fetched lies in [`Shape::offer_bytes`](super::super::Shape) of one seat, replies in as many of their own, and at most [`WINDOW`] bytes are
 //! asked of one place at once; requests are counted. One for which there is no memory is refused for lack of room and made again later, like any
 //! other.
 //!
@@ -19,7 +19,7 @@ use umbra_core::channel::Header;
 use umbra_core::key::Span;
 use umbra_core::time::{Lapse, Time};
 
-use super::super::offer::{OFFERS, Shelf};
+use super::super::offer::{OFFERS, Shelf, Table};
 use super::super::station::{Station, StationError};
 use super::landing::{Landing, User, Waiting};
 
@@ -64,6 +64,8 @@ pub(super) enum Way {
 pub(super) struct Fetch {
     station: Station,
     shelf: Shelf,
+    /// Of replies.
+    replies: Shelf,
     landings: Vec<Landing>,
     /// Requests that wait no more, in their order.
     ready: VecDeque<(Header, Vec<u8>)>,
@@ -80,14 +82,16 @@ impl Fetch {
     /// Fetches into the memory of this seat.
     pub(super) fn new(station: &Station, door: Node) -> Result<Fetch, StationError> {
         let places = station.shape().places() as usize;
-        let shelf = Shelf::new(station, door)?;
+        let shelf = Shelf::new(station, door, Table::Own)?;
+        let replies = Shelf::new(station, door, Table::Replies)?;
         Ok(Fetch {
             station: station.clone(),
             shelf,
-            landings: Vec::with_capacity(OFFERS),
+            replies,
+            landings: Vec::with_capacity(2 * OFFERS),
             ready: VecDeque::with_capacity(WAITING),
             spare: Vec::with_capacity(WAITING),
-            lists: Vec::with_capacity(OFFERS),
+            lists: Vec::with_capacity(2 * OFFERS),
             serial: 0,
             asked: vec![0; places],
             bytes: 0,
@@ -118,7 +122,7 @@ impl Fetch {
         let known = self.landings.iter().position(|landing| landing.is_for(span, reader, &user));
         let at = match known {
             Some(at) => at,
-            None => match self.shelf.reserve(span.len) {
+            None => match if is_answer { &mut self.replies } else { &mut self.shelf }.reserve(span.len) {
                 Ok(offer) => {
                     self.serial = self.serial.wrapping_add(1);
                     let (serial, (users, waiting)) = (self.serial, self.lists.pop().unwrap_or_default());
@@ -215,12 +219,13 @@ impl Fetch {
         if landing.come + len > landing.asked {
             return None;
         }
-        self.shelf.fill(&self.station, &landing.offer, landing.come, bytes).ok()?;
+        let shelf = if landing.reader.is_some() { &self.replies } else { &self.shelf };
+        shelf.fill(&self.station, &landing.offer, landing.come, bytes).ok()?;
         landing.come += len;
         if landing.come < landing.span.len {
             return Some(());
         }
-        self.shelf.lay(&self.station, &mut landing.offer, landing.reader).ok()?;
+        shelf.lay(&self.station, &mut landing.offer, landing.reader).ok()?;
         let here = landing.offer.data();
         self.ready.extend(landing.waiting.drain(..).map(|Waiting { header, mut message, .. }| {
             if let Data::Span(span) = here {
@@ -334,10 +339,11 @@ impl Fetch {
     }
 
     fn remove(&mut self, is_over: impl Fn(&Landing, &Station) -> bool) {
-        let Fetch { shelf, station, landings, lists, .. } = self;
+        let Fetch { shelf, replies, station, landings, lists, .. } = self;
         landings.retain_mut(|landing| {
             let over = is_over(landing, station);
             if over {
+                let shelf = if landing.reader.is_some() { &mut *replies } else { &mut *shelf };
                 shelf.take_back(station, &landing.offer);
                 let (mut users, mut waiting) = (take(&mut landing.users), take(&mut landing.waiting));
                 users.clear();
