@@ -103,5 +103,5 @@ pub(crate) fn rows(report: &mut Report, peers: &Peers) {
     }
     let mut beside = peers.beside(report, "agent 64 ids 8 B");
     beside.rounds(report, BESIDE, (64, 8), || median(measure(64)), |theirs| theirs.p50);
-    beside.rows(report, ", functions in 64 processes", ("G2", TIMES));
+    beside.rows(report, ", functions in 64 processes", Some(("G2", TIMES)));
 }

@@ -1,4 +1,4 @@
-// A broadcast down and a reduction of eight bytes up, timed where they start: bcast_ack BYTES CALLS SECONDS.
+// A broadcast down and a reduction up, timed where they start: bcast_ack BYTES CALLS SECONDS BYTES_OF_REDUCTION.
 // Ends after so many seconds if the calls take longer; the first byte of a broadcast says that it is the last one.
 #include <mpi.h>
 #include <stdio.h>
@@ -10,19 +10,18 @@ static int ascending(const void *a, const void *b) {
 }
 
 // Makes so many calls, at least one, and no more after this time; how many there were.
-static int make(char *data, int bytes, int calls, double until, double *took) {
+static int make(char *data, int bytes, int calls, double until, double *took, long *own, long *all, int words) {
     int rank, size, made = 0, last = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     while (!last) {
-        long one = 1, all = 0;
         double start = MPI_Wtime();
         if (rank == 0) data[0] = made + 1 >= calls || start >= until;
         MPI_Bcast(data, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
         last = data[0];
-        MPI_Reduce(&one, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+        MPI_Reduce(own, all, words, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
         took[made++] = (MPI_Wtime() - start) * 1e6;
-        if (rank == 0 && all != size) MPI_Abort(MPI_COMM_WORLD, 3);
+        if (rank == 0 && all[words - 1] != size) MPI_Abort(MPI_COMM_WORLD, 3);
     }
     return made;
 }
@@ -33,19 +32,25 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     int bytes = argc > 1 ? atoi(argv[1]) : 8, calls = argc > 2 ? atoi(argv[2]) : 1000;
     double seconds = argc > 3 ? atof(argv[3]) : 10;
+    int words = argc > 4 ? atoi(argv[4]) / 8 : 1;
     if (bytes < 1) bytes = 1;
+    if (words < 1) words = 1;
     if (calls < 1) calls = 1;
     char *data = calloc(1, bytes);
+    long *own = malloc(words * sizeof *own), *all = calloc(words, sizeof *all);
+    for (int word = 0; word < words; word++) own[word] = 1;
     double *took = calloc(calls + 10, sizeof *took), total = 0;
     MPI_Barrier(MPI_COMM_WORLD);
-    make(data, bytes, calls / 10 + 10, MPI_Wtime() + seconds / 10, took);
-    int made = make(data, bytes, calls, MPI_Wtime() + seconds, took);
+    make(data, bytes, calls / 10 + 10, MPI_Wtime() + seconds / 10, took, own, all, words);
+    int made = make(data, bytes, calls, MPI_Wtime() + seconds, took, own, all, words);
     if (rank == 0) {
         for (int call = 0; call < made; call++) total += took[call];
         qsort(took, made, sizeof *took, ascending);
         printf("%.3f %.3f\n", took[made / 2], total / made);
     }
     free(data);
+    free(own);
+    free(all);
     free(took);
     MPI_Finalize();
     return 0;

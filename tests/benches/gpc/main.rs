@@ -10,6 +10,7 @@
 //! * `agent program`: the program `umbra-agent` houses them, as a process, where `UMBRA_BENCH_AGENT` names it.
 //! * `procs`: one process a member; `loaded` beside a process that computes.
 //! * `bulk`: one process a member, and a mebibyte that all of them read.
+//! * `replies`: one process a member, and a mebibyte of each of them, which are added up.
 //! * `stream`: data that is longer than what can be offered at once, for one other process.
 //! * `death`: one process a member, of which one is killed while others wait for it; also behind an agent.
 //!
@@ -34,6 +35,7 @@ mod mpi;
 mod origins;
 mod procs;
 mod program;
+mod replies;
 mod simulated;
 mod stream;
 
@@ -99,6 +101,7 @@ fn main() {
     program::rows(&mut report);
     procs::rows(&mut report, &peers);
     bulk::rows(&mut report, &peers);
+    replies::rows(&mut report, &peers);
     stream::rows(&mut report);
     death::rows(&mut report);
     report.finish();

@@ -1,6 +1,6 @@
 //! MPI's answer to the same need: a broadcast and a reduction.
 //!
-//! The reduction, of eight bytes, is the acknowledgement of the broadcast. Open MPI is the peer that gates name; MPICH
+//! The reduction, of eight bytes where nothing else is said, is the acknowledgement of the broadcast. Open MPI is the peer that gates name; MPICH
 //! stands beside it for reference, and has no bar: where processes share cores it waits without giving way.
 
 use std::cell::Cell;
@@ -112,7 +112,7 @@ impl Program {
     }
 
     /// Runs it in so many processes; `None` if it does not run, or did not before.
-    fn measure(&self, report: &Report, processes: u16, bytes: usize) -> Option<Figures> {
+    fn measure(&self, report: &Report, processes: u16, [down, up]: [usize; 2]) -> Option<Figures> {
         if !self.runs.get() {
             return None;
         }
@@ -120,7 +120,8 @@ impl Program {
         let mut command = Command::new(self.library.launcher);
         command.envs(self.library.environment.iter().copied()).args(self.library.options);
         command.args(["-np", &processes.to_string()]).arg(&self.path);
-        command.args([bytes.to_string(), calls.to_string(), self.library.seconds.to_owned()]).stderr(Stdio::null());
+        let seconds = self.library.seconds.to_owned();
+        command.args([down.to_string(), calls.to_string(), seconds, up.to_string()]).stderr(Stdio::null());
         let ended = output_of(&mut command, MOST);
         let figures = ended.as_ref().ok().filter(|(status, _)| status.success()).and_then(|(_, said)| {
             let mut figures = said.split_whitespace().map(str::parse::<f64>);
@@ -130,7 +131,7 @@ impl Program {
             let how = ended.map_or_else(|error| error.to_string(), |(status, said)| format!("{status}, {said:?}"));
             let Library { name, launcher, .. } = self.library;
             report.note(format_args!(
-                "{launcher} with {processes} processes and {bytes} B: {how}: no further rows beside {name}"
+                "{launcher} with {processes} processes, {down} B down and {up} B up: {how}: no further rows beside {name}"
             ));
             self.runs.set(false);
         }
@@ -150,7 +151,7 @@ impl Peers {
     pub(crate) fn beside(&self, report: &Report, case: &str) -> Beside<'_> {
         let wanted = |program: &&Program| report.wants(&row_name(case, &program.library));
         let columns = self.0.iter().filter(wanted).map(|program| (program, Vec::new())).collect();
-        Beside { case: case.to_owned(), columns }
+        Beside { case: case.to_owned(), up: 8, columns }
     }
 }
 
@@ -161,11 +162,18 @@ fn row_name(case: &str, library: &Library) -> String {
 /// One case, round by round beside each library.
 pub(crate) struct Beside<'a> {
     case: String,
+    /// Bytes of the reduction.
+    up: usize,
     /// Ours and theirs, by round.
     columns: Vec<(&'a Program, Vec<(f64, f64)>)>,
 }
 
 impl Beside<'_> {
+    /// The same with reductions of so many bytes.
+    pub(crate) fn reducing(self, up: usize) -> Self {
+        Beside { up, ..self }
+    }
+
     /// So many rounds, as long as somebody is there to be measured beside.
     pub(crate) fn rounds(
         &mut self,
@@ -192,20 +200,21 @@ impl Beside<'_> {
         figure: fn(Figures) -> f64,
     ) {
         for (program, rounds) in &mut self.columns {
-            rounds.extend(program.measure(report, processes, bytes).map(|theirs| (ours, figure(theirs))));
+            rounds.extend(program.measure(report, processes, [bytes, self.up]).map(|theirs| (ours, figure(theirs))));
         }
     }
 
-    /// A row for each of them; that of the peer has to be so many times as slow as ours, which is this gate.
-    pub(crate) fn rows(self, report: &mut Report, what: &str, (gate, times): (&str, f64)) {
+    /// A row for each of them; that of the peer has to be so many times as slow as ours, if that is a gate.
+    pub(crate) fn rows(self, report: &mut Report, what: &str, gate: Option<(&str, f64)>) {
         for (Program { library, .. }, rounds) in self.columns.into_iter().filter(|(_, rounds)| !rounds.is_empty()) {
             let of = |figure: fn(&(f64, f64)) -> f64| median(rounds.iter().map(figure).collect());
-            let peer = if library.is_peer { format!("gate {gate}: ") } else { "for reference: ".to_owned() };
+            let gate = gate.filter(|_| library.is_peer);
+            let peer = gate.map_or_else(|| "for reference: ".to_owned(), |(gate, _)| format!("gate {gate}: "));
             let peer = format!("{peer}{} bcast and reduce{what}", library.name);
             let row =
                 Row::new(&row_name(&self.case, library), of(|round| round.0), of(|round| round.1), &peer, "us", LOWER);
             let entry = report.row(Row { ratio: of(|round| round.1 / round.0), ..row });
-            if library.is_peer {
+            if let Some((_, times)) = gate {
                 entry.bar(times);
             }
         }
