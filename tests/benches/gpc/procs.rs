@@ -97,7 +97,8 @@ pub(crate) struct Members {
     pub(crate) all: Vec<Node>,
     tree: Tree,
     pub(crate) children: Children,
-    _short: Option<Short>,
+    /// As long as this is there.
+    pub(crate) short: Option<Short>,
 }
 
 impl Members {
@@ -113,7 +114,7 @@ impl Members {
         let children = (1..u32::from(members)).map(Node);
         let children = Children(children.map(|node| process_with(slices, &station, node)).collect());
         let all = (0..u32::from(members)).map(Node).collect();
-        let mut members = Members { first, all, tree: Tree::FLAT, children, _short: short };
+        let mut members = Members { first, all, tree: Tree::FLAT, children, short };
         // Whoever is not there yet finds its request later.
         (0..20).for_each(|_| _ = members.call());
         members
@@ -139,7 +140,7 @@ impl Members {
 }
 
 /// This process has a member, which runs in short slices; what is started after that, beside or instead, does not.
-struct Short;
+pub(crate) struct Short;
 
 impl Short {
     /// If it is to be so.

@@ -5,9 +5,9 @@
 //! it has with its maker, and that place asks for it here. So nobody sees a part of it, and there is one copy in each place, however
 //! many members of it are asked and by whom.
 //!
-//! Bounded: what is fetched lies in [`Shape::offer_bytes`](super::super::Shape) of one seat, replies in as many of their own, and at most [`WINDOW`] bytes are
-//! asked of one place at once; requests are counted. One for which there is no memory is refused for lack of room and made again later, like any
-//! other.
+//! Bounded: what is fetched lies in [`Shape::offer_bytes`](super::super::Shape) of one seat, replies in as many of their own, and
+//! at most [`WINDOW`] bytes are asked of one place at once; requests are counted. One for which there is no memory is refused for
+//! lack of room and made again later, like any other; an answer is [kept](super::kept).
 //!
 //! Data stays while a request over it has no answer yet, or until its time is over, or one of both ends is gone.
 
