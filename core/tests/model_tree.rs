@@ -147,6 +147,34 @@ proptest! {
         prop_assert_eq!(crossing, used.len() - 1);
         prop_assert_eq!(domains::parents(place, Shape::FLAT, &mut parents, &mut []).unwrap_err().reason, Reason::Range);
     }
+
+    #[test]
+    fn every_machine_is_entered_once_and_every_domain_too(
+        domains in proptest::collection::vec((0..6_u32, any::<bool>()), 1..80),
+        on in proptest::collection::vec(0..4_u32, 6),
+        k in 2..4_u8,
+    ) {
+        let place = |at: u32| domains::Place { domain: domains[at as usize].0, leads: domains[at as usize].1 };
+        let machine = |domain: u32| on[domain as usize];
+        let (len, over) = (domains.len(), Shape::knomial(k).unwrap());
+        let (mut parents, mut leaders, mut heads) = (vec![0; len], [0; 6], [0; 4]);
+        domains::nested(place, machine, over, &mut parents, &mut leaders, &mut heads).unwrap();
+        let (mut order, mut sizes, mut links) = (vec![0; len], vec![0; len], vec![0; 2 * len]);
+        explicit::lay_out(&parents, &mut order, &mut sizes, &mut links).unwrap();
+        let of = |at: usize| (domains[at].0, machine(domains[at].0));
+        let used: HashSet<u32> = domains.iter().map(|&(domain, _)| domain).collect();
+        let machines: HashSet<u32> = used.iter().map(|&domain| machine(domain)).collect();
+        let edges = || (1..len).map(|at| (of(at), of(parents[at] as usize)));
+        prop_assert_eq!(edges().filter(|(down, up)| down.0 != up.0).count(), used.len() - 1);
+        prop_assert_eq!(edges().filter(|(down, up)| down.1 != up.1).count(), machines.len() - 1);
+        // With a machine for each domain it is the tree of domains.
+        let (mut plain, mut alone) = (vec![0; len], [0; 6]);
+        domains::parents(place, over, &mut plain, &mut leaders).unwrap();
+        domains::nested(place, |domain| domain, over, &mut parents, &mut leaders, &mut alone).unwrap();
+        prop_assert_eq!(&parents, &plain);
+        let far = domains::nested(place, |_| 6, over, &mut parents, &mut leaders, &mut alone).unwrap_err();
+        prop_assert_eq!((far.index, far.reason), (0, Reason::Range));
+    }
 }
 
 #[test]

@@ -224,7 +224,7 @@ fn s57_offered_data_is_copied_once_to_each_place_whatever_the_tree() {
     let mut world = World::new(3);
     let ((data, sum), all) = (words(), world.all());
     let from_maker = [&[Node(1)], &all[..1], &all[2..]].concat();
-    let domains = world.places[0].station.shape().parents(&from_maker, tree::Shape::CHAIN).unwrap();
+    let domains = world.places[0].station.parents(&from_maker, tree::Shape::CHAIN).unwrap();
     let shapes = [tree::Shape::BINARY, tree::Shape::BINOMIAL, tree::Shape::FLAT, tree::Shape::CHAIN];
     let plans = shapes.map(Plan::Shape).into_iter().chain([Plan::Parents(&domains)]);
     for (round, plan) in plans.enumerate() {
@@ -349,7 +349,7 @@ fn s60_long_replies_cross_borders_one_by_one_over_any_tree() {
     let mut world = World::new(3);
     let (all, bytes) = (world.all(), OFFERED as u32);
     let from_maker = [&[Node(1)], &all[..1], &all[2..]].concat();
-    let domains = world.places[0].station.shape().parents(&from_maker, tree::Shape::CHAIN).unwrap();
+    let domains = world.places[0].station.parents(&from_maker, tree::Shape::CHAIN).unwrap();
     let shapes = [tree::Shape::BINARY, tree::Shape::BINOMIAL, tree::Shape::FLAT, tree::Shape::CHAIN];
     // How many replies come to each place from others; there is memory for one at a time.
     let come = [[3, 1, 0], [2, 0, 0], [4, 0, 0], [1, 1, 0], [1, 1, 0]];

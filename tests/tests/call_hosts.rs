@@ -50,8 +50,7 @@ impl Maker {
     }
 
     fn make(&mut self, call: &Call<'_>) -> Result<Reply, Failure> {
-        let shape = self.member.station().shape();
-        let parents = below(&shape.parents(call.members, Shape::BINARY).unwrap());
+        let parents = below(&self.member.station().parents(call.members, Shape::BINARY).unwrap());
         let handle = self.member.start(&Call { plan: Plan::Parents(&parents), at_root: false, ..*call }).unwrap();
         match self.member.wait(handle, LONG) {
             Ok(reply) => Ok(reply),
@@ -169,8 +168,7 @@ fn s64_a_killed_agent_is_named_in_mid_call_and_the_others_go_on() {
     let (leader, hangs) = (members[16], members[20]);
     let on = probe::orders(true, Some((hangs, Fault::Hang)));
     maker.reply(&probe::watch(&members, &on));
-    let shape = maker.member.station().shape();
-    let parents = below(&shape.parents(&members, Shape::FLAT).unwrap());
+    let parents = below(&maker.member.station().parents(&members, Shape::FLAT).unwrap());
     let barrier = Call { plan: Plan::Parents(&parents), at_root: false, budget: BUDGET, ..built_in::barrier(&members) };
     let begun = Instant::now();
     let handle = maker.member.start(&barrier).unwrap();

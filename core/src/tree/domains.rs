@@ -38,6 +38,61 @@ pub fn parents(
     parents: &mut [u32],
     leaders: &mut [u32],
 ) -> Result<(), BadTree> {
+    let count = follow(&place, parents, leaders)?;
+    for position in 0..count {
+        let at = leaders[position as usize] as usize;
+        parents[at] = over.parent(position).map_or(ROOT, |above| leaders[above as usize]);
+    }
+    Ok(())
+}
+
+/// The same where a machine may have several domains, as one with several service processes: `machine` says which one a domain is on.
+/// The first of a machine's leaders heads it, and those of its other domains are its children. The heads form the tree `over`
+/// machines, so that the wire is crossed once for every other machine. `heads` is memory to work in, a word a machine.
+///
+/// ```
+/// use umbra_core::tree::{Shape, domains::{self, Place}, explicit::ROOT};
+/// // Positions 0 to 7 in domains 0, 0, 1, 1, 2, 2, 3, 3, of which two each are on one machine.
+/// let place = |at: u32| Place { domain: at / 2, leads: false };
+/// let (mut parents, mut leaders, mut heads) = ([0; 8], [0; 4], [0; 2]);
+/// domains::nested(place, |domain| domain / 2, Shape::FLAT, &mut parents, &mut leaders, &mut heads)?;
+/// assert_eq!(parents, [ROOT, 0, 0, 2, 0, 4, 4, 6]);
+/// # Ok::<(), umbra_core::tree::explicit::BadTree>(())
+/// ```
+///
+/// # Errors
+/// [`Reason::Range`] for a member whose domain is not below `leaders.len()`, or whose machine is not below `heads.len()`.
+pub fn nested(
+    place: impl Fn(u32) -> Place,
+    machine: impl Fn(u32) -> u32,
+    over: Shape,
+    parents: &mut [u32],
+    leaders: &mut [u32],
+    heads: &mut [u32],
+) -> Result<(), BadTree> {
+    let count = follow(&place, parents, leaders)?;
+    heads.fill(ROOT);
+    let mut machines = 0;
+    for position in 0..count as usize {
+        let index = leaders[position];
+        let wrong = BadTree { index, reason: Reason::Range };
+        let head = heads.get_mut(machine(place(index).domain) as usize).ok_or(wrong)?;
+        parents[index as usize] = if *head == ROOT {
+            *head = index;
+            // The table of leaders becomes the list of heads, of which there are no more than leaders so far.
+            leaders[machines as usize] = index;
+            machines += 1;
+            over.parent(machines - 1).map_or(ROOT, |above| leaders[above as usize])
+        } else {
+            *head
+        };
+    }
+    Ok(())
+}
+
+/// Has everybody but the leaders follow the one of its domain; how many leaders there are, whom the table lists in the order of the
+/// list, which puts the root first.
+fn follow(place: &impl Fn(u32) -> Place, parents: &mut [u32], leaders: &mut [u32]) -> Result<u32, BadTree> {
     leaders.fill(ROOT);
     let len = u32::try_from(parents.len()).map_err(|_| BadTree { index: u32::MAX, reason: Reason::NoRoom })?;
     for named in [true, false] {
@@ -49,16 +104,9 @@ pub fn parents(
             }
         }
     }
-    // Followers first, by the leader of their own domain.
     for (index, parent) in (0..len).zip(parents.iter_mut()) {
         *parent = leaders.get(place(index).domain as usize).copied().unwrap_or(0);
     }
-    // Then the leaders in the order of the list, which puts the root first; the table of leaders becomes that list.
     leaders.sort_unstable();
-    let count = leaders.iter().take_while(|&&leader| leader != ROOT).count() as u32;
-    for position in 0..count {
-        let at = leaders[position as usize] as usize;
-        parents[at] = over.parent(position).map_or(ROOT, |above| leaders[above as usize]);
-    }
-    Ok(())
+    Ok(leaders.iter().take_while(|&&leader| leader != ROOT).count() as u32)
 }

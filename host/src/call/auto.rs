@@ -7,11 +7,11 @@
 use std::collections::HashSet;
 
 use umbra_core::chain::{Call, Mode, Node, Plan};
+use umbra_core::tree::auto;
 use umbra_core::tree::explicit::ROOT;
-use umbra_core::tree::{auto, domains};
 
 use super::member::Member;
-use super::shape::Shape;
+use super::station::Station;
 
 /// Memory to state a tree in; it grows with the longest list over several places, and is used again.
 #[derive(Debug, Default)]
@@ -24,7 +24,14 @@ pub(super) struct Auto {
 
 impl Auto {
     /// The tree of a call, by whose home each member has.
-    pub(super) fn plan(&mut self, shape: Shape, maker: Node, call: &Call<'_>, home: impl Fn(Node) -> Node) -> Plan<'_> {
+    pub(super) fn plan(
+        &mut self,
+        station: &Station,
+        maker: Node,
+        call: &Call<'_>,
+        home: impl Fn(Node) -> Node,
+    ) -> Plan<'_> {
+        let shape = station.shape();
         let others = || call.members.iter().copied().filter(|&node| node != maker);
         let Some(first) = others().next() else { return Plan::Auto };
         if others().all(|node| shape.place(node) == shape.place(maker)) {
@@ -42,13 +49,13 @@ impl Auto {
         let counts = |listed: &mut HashSet<Node>, node| !call.mode.contains(Mode::DEDUP) || listed.insert(node);
         self.list.extend(others().filter(|&node| counts(&mut self.listed, node)));
         self.leaders.clear();
-        self.leaders.resize(shape.places() as usize, ROOT);
+        self.leaders.resize(2 * shape.places() as usize, ROOT);
         self.parents.clear();
         self.parents.resize(self.list.len() + usize::from(led), ROOT);
         let over = auto::shape(shape.places() - 1, call.weight(), false);
-        let place = |at: u32| shape.place_of(self.list.get(at as usize).copied());
         let (above, below) = self.parents.split_at_mut(usize::from(led));
-        if domains::parents(place, over, below, &mut self.leaders).is_err() {
+        let tables = self.leaders.split_at_mut(shape.places() as usize);
+        if station.lay(&self.list, over, below, tables).is_err() {
             // The machine says who it does not know.
             return Plan::Auto;
         }
@@ -90,18 +97,19 @@ mod tests {
 
     #[test]
     fn a_call_over_several_places_takes_the_tree_that_crosses_least() {
-        let (shape, mut auto) = (Shape::new(10).joined(0, 3), Auto::default());
+        let station = Station::create("auto", Shape::new(10).joined(0, 3)).unwrap();
+        let (shape, mut auto) = (station.shape(), Auto::default());
         let agents = shape.residents(3);
-        let expected = below(&shape.parents(&agents, tree::Shape::FLAT).unwrap());
-        assert_eq!(parents(auto.plan(shape, Node(7), &call(&agents), |node| node)), expected);
+        let expected = below(&station.parents(&agents, tree::Shape::FLAT).unwrap());
+        assert_eq!(parents(auto.plan(&station, Node(7), &call(&agents), |node| node)), expected);
         // Without its own agent the maker leads its place, here with 8 and 9, and itself is among the members.
         let members = [9, 21, 7, 8, 20].map(Node);
-        assert_eq!(parents(auto.plan(shape, Node(7), &call(&members), |node| node)), [ROOT, 0, 4, 0, 0]);
+        assert_eq!(parents(auto.plan(&station, Node(7), &call(&members), |node| node)), [ROOT, 0, 4, 0, 0]);
         let twice = [9, 21, 9, 20].map(Node);
         let dedup = Call { mode: Mode::DEDUP, ..call(&twice) };
-        assert_eq!(parents(auto.plan(shape, Node(7), &dedup, |node| node)), [ROOT, 0, 3, 0]);
+        assert_eq!(parents(auto.plan(&station, Node(7), &dedup, |node| node)), [ROOT, 0, 3, 0]);
         let unknown = [Node(9), Node(30)];
-        assert!(matches!(auto.plan(shape, Node(7), &call(&unknown), |node| node), Plan::Auto));
+        assert!(matches!(auto.plan(&station, Node(7), &call(&unknown), |node| node), Plan::Auto));
     }
 
     #[test]
@@ -115,10 +123,10 @@ mod tests {
         );
         assert!(maker.live_together(&[Node(0), Node(1)]) && !maker.live_together(&[Node(0), Node(3)]));
         assert!(!agent.live_together(&[Node(0), Node(1)]), "they live here");
-        let (shape, mut auto, home) = (station.shape(), Auto::default(), |node| maker.peers.home(node));
+        let (mut auto, home) = (Auto::default(), |node| maker.peers.home(node));
         let both = [0, 1].map(Node);
-        assert!(matches!(auto.plan(shape, Node(2), &call(&both), home), Plan::Led(tree::Shape::BINARY)));
+        assert!(matches!(auto.plan(&station, Node(2), &call(&both), home), Plan::Led(tree::Shape::BINARY)));
         let more = [0, 1, 3].map(Node);
-        assert!(matches!(auto.plan(shape, Node(2), &call(&more), home), Plan::Auto));
+        assert!(matches!(auto.plan(&station, Node(2), &call(&more), home), Plan::Auto));
     }
 }

@@ -114,7 +114,7 @@ enum Tree {
 }
 
 impl Wish {
-    pub(super) fn of(call: &Call<'_>, maker: Node, station: super::Shape) -> Wish {
+    pub(super) fn of(call: &Call<'_>, maker: Node, station: &Station) -> Wish {
         let (mut members, mut listed) = (call.members.to_vec(), HashSet::new());
         if call.mode.contains(Mode::DEDUP) {
             members.retain(|&member| listed.insert(member));
@@ -146,7 +146,7 @@ impl Wish {
             mode: call.mode,
             until: now() + call.budget,
             at_root: call.at_root,
-            shape: station,
+            shape: station.shape(),
         }
     }
 
@@ -294,7 +294,7 @@ impl Local<'_> {
         if self.within.calls.len() >= MOST {
             return Err(BeginError::TooMany);
         }
-        self.within.calls.push(Stand::Wished(Box::new(Wish::of(call, self.node, self.station.shape()))));
+        self.within.calls.push(Stand::Wished(Box::new(Wish::of(call, self.node, self.station))));
         Ok(self.within.calls.len() - 1)
     }
 

@@ -273,7 +273,7 @@ impl Member {
         let shape = self.station.shape();
         let handle = match call.plan {
             Plan::Auto => {
-                let plan = self.auto.plan(shape, self.node, call, |node| self.peers.home(node));
+                let plan = self.auto.plan(&self.station, self.node, call, |node| self.peers.home(node));
                 start(&mut self.machine, &Call { plan, ..*call }, shape, at)
             }
             _ => start(&mut self.machine, call, shape, at),

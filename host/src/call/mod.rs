@@ -60,6 +60,7 @@ mod station;
 mod storage;
 pub mod stream;
 pub mod tell;
+mod topology;
 mod turn;
 #[cfg(feature = "typed")]
 pub mod typed;

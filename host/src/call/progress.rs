@@ -232,9 +232,7 @@ impl Progress {
             return Called { slot, orders: Arc::clone(&self.orders) };
         }
         match self.orders.wishes().as_mut() {
-            Some(wishes) => {
-                wishes.push((Wish::of(call, self.orders.node, self.orders.station.shape()), Arc::clone(&slot)))
-            }
+            Some(wishes) => wishes.push((Wish::of(call, self.orders.node, &self.orders.station), Arc::clone(&slot))),
             None => slot.answer(Err(CallError::Over)),
         }
         self.orders.ring();

@@ -4,9 +4,8 @@
 
 use umbra_core::chain::Node;
 use umbra_core::channel::{self, ShapeError};
-use umbra_core::tree;
-use umbra_core::tree::domains::{self, Place};
-use umbra_core::tree::explicit::{BadTree, ROOT};
+use umbra_core::tree::domains::Place;
+use umbra_core::tree::explicit::ROOT;
 
 use super::offer::OFFERS;
 use super::station::StationError;
@@ -96,19 +95,6 @@ impl Shape {
         firsts.flat_map(|first| (first..first + each).map(Node)).collect()
     }
 
-    /// States a tree that crosses from place to place as seldom as can be ([`domains`]): `members`, below one another, the
-    /// first of them at the top. In each place one leads the others, the first member of the place if it is among them.
-    /// What [`Plan::Parents`](umbra_core::chain::Plan::Parents) wants has whoever makes the call in front: [`below`].
-    ///
-    /// # Errors
-    /// [`BadTree`] for a member that there is not.
-    pub fn parents(self, members: &[Node], over: tree::Shape) -> Result<Vec<u32>, BadTree> {
-        let place = |at: u32| self.place_of(members.get(at as usize).copied());
-        let (mut parents, mut leaders) = (vec![0; members.len()], vec![0; self.places() as usize]);
-        domains::parents(place, over, &mut parents, &mut leaders)?;
-        Ok(parents)
-    }
-
     /// A stopped member keeps one slot of an inbox, so there are as many spare ones.
     pub(super) const fn inbox(self) -> channel::Shape {
         channel::Shape { capacity: self.messages, spares: self.members as u32 + 1, block: self.message_bytes }
@@ -171,18 +157,6 @@ pub fn below(parents: &[u32]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn agents_lead_their_places_and_the_first_of_the_list_is_the_root() {
-        let shape = Shape::new(10).joined(1, 3);
-        assert_eq!(shape.here().map(|node| node.0).collect::<Vec<_>>(), (10..20).collect::<Vec<_>>());
-        // Two residents each, and in front somebody of the second place.
-        let members = [&[Node(15)][..], &shape.residents(2)].concat();
-        let parents = shape.parents(&members, tree::Shape::FLAT).unwrap();
-        assert_eq!(parents, [ROOT, 0, 1, 0, 0, 0, 5]);
-        assert_eq!(below(&parents), [ROOT, 0, 1, 2, 1, 1, 1, 6]);
-        assert!(shape.parents(&[Node(99)], tree::Shape::FLAT).is_err(), "there is no such place");
-    }
 
     #[test]
     fn places_that_cannot_be_are_refused() {

@@ -3,7 +3,8 @@
 //! ```text
 //! header   magic, members, messages of an inbox, bytes of a message, bytes to offer data in, number of the first
 //!          member, members on all hosts, first life of every seat, how often seats were taken and left, 7 zero
-//! seats    for each member on all hosts 16 words: the process that sits there, its life, and whose inbox is its own
+//! seats    for each member on all hosts 16 words: the process that sits there, its life, and whose inbox is its own; of the first
+//!          in each place, one more than the number of the machine, or zero
 //! inboxes  for each member here a channel; only its owner receives
 //! offers   if there are bytes to offer data in: for each member here a table and these bytes; only that one writes. Where there are
 //!          members elsewhere, one more of each, for their long replies; only the border writes
@@ -28,7 +29,7 @@ use super::shape::{self, LINE, SEAT_BITS, Shape};
 use crate::sys::process::ProcessId;
 use crate::sys::segment::{Mapping, Segment, SegmentError};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"umbrcal7");
+const MAGIC: u64 = u64::from_le_bytes(*b"umbrcal8");
 /// Lives that a place begins in a second; those that it has had when another one takes its seat are numbered lower.
 const LIVES: u128 = 16;
 /// Lives that follow each other and have a number each. With one more, the highest number would be a member's: in an inbox
@@ -214,6 +215,16 @@ impl Station {
             [process, life, home] => Ok(Seat { process, life, home, changes, first: self.first_life }),
             _ => Err(StationError::NotStation),
         }
+    }
+
+    /// A word that says on which machine a place is.
+    pub(super) fn machine_word(&self, place: u32) -> Result<&AtomicU64, StationError> {
+        let first = Node(place.saturating_mul(self.shape.members.into()));
+        if first.0 >= self.shape.all {
+            return Err(StationError::NoSeat(first));
+        }
+        // Of the seat of its first member.
+        Ok(self.segment.word((self.shape.seats_at() + first.index() * LINE + 3) * 8)?)
     }
 
     /// How often seats were taken and left; whoever is killed leaves none.

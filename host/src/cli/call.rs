@@ -178,7 +178,7 @@ impl Call {
 
     /// The tree over these members, below whoever makes the call.
     fn parents(&self, own: &Member, members: &[Node]) -> Result<Vec<u32>, Failure> {
-        self.suited(own, members).parents(own.station().shape(), members).map_err(Failure::usage)
+        self.suited(own, members).parents(own.station(), members).map_err(Failure::usage)
     }
 
     /// The shape of that tree.

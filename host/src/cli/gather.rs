@@ -172,7 +172,7 @@ fn one_call(own: &mut Member, members: &[Node], op: Op, budget: Lapse) -> Result
     let nobody = |why: &dyn std::fmt::Display| (why.to_string(), Vec::new());
     let room = own.message_bytes().saturating_sub(BESIDE_REPLY);
     let question = tell::question(op.0, members.len(), room);
-    let parents = own.station().shape().parents(members, tree::Shape::BINARY).map_err(|error| nobody(&error))?;
+    let parents = own.station().parents(members, tree::Shape::BINARY).map_err(|error| nobody(&error))?;
     let parents = below(&parents);
     let whole = tell::tell(members, &question, room);
     let call = Call { plan: Plan::Parents(&parents), at_root: false, budget, mode: Mode::COLLECT, ..whole };

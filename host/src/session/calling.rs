@@ -30,7 +30,7 @@ pub struct Calls {
 
 impl Calls {
     /// The members that live at all agents of the job, those of one agent after those of another: at each the first one
-    /// leads the others ([`Shape::parents`](crate::call::Shape::parents)).
+    /// leads the others ([`Station::parents`](crate::call::Station::parents)).
     #[must_use]
     pub fn everywhere(&self) -> Vec<Node> {
         self.member.station().shape().residents(self.residents)

@@ -63,7 +63,7 @@ fn until_told(maker: &mut Member, handle: Handle, dead: Node, kill: impl FnOnce(
 
 /// The same of one of so many processes over this tree.
 fn among(members: u16, plan: Plan<'_>, dead: Node) -> f64 {
-    let Members { mut first, all, mut children, .. } = Members::start(members);
+    let Members { mut first, all, mut children, short: _short, .. } = Members::start(members);
     let handle = first.start(&Call { header: ENDLESS, plan, ..call(&all) }).expect("room for one call");
     until_told(&mut first, handle, dead, || children.kill(dead))
 }
@@ -97,9 +97,8 @@ impl TwoHosts {
         let members: Vec<Node> = leader.into_iter().chain(self.ranks.iter().map(|(node, _)| *node)).collect();
         let here = self.maker.serve_until(PATIENCE, |maker| maker.sees(&members).is_none());
         assert!(here, "ranks come, and their agents say so");
-        let shape = self.maker.station().shape();
         let parents = match led {
-            true => below(&shape.parents(&members, Shape::FLAT).expect("members that there are")),
+            true => below(&self.maker.station().parents(&members, Shape::FLAT).expect("members that there are")),
             false => below(&vec![u32::MAX; members.len()]),
         };
         let plan = Plan::Parents(&parents);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use umbra::call::probe::Fault;
-use umbra::call::{self, Member, Number, Operator, reduction};
+use umbra::call::{self, Member, Number, Operator, Station, reduction};
 use umbra_core::chain::Node;
 use umbra_core::tree;
 use umbra_core::tree::explicit::{BadTree, ROOT};
@@ -61,8 +61,8 @@ impl Shape {
 
     /// The parents of all positions: the one who makes the call, then the members. If they are in more places than one, each
     /// place has a leader, and the tree is that of the leaders.
-    pub(super) fn parents(self, station: call::Shape, members: &[Node]) -> Result<Vec<u32>, BadTree> {
-        if are_far(station, members) {
+    pub(super) fn parents(self, station: &Station, members: &[Node]) -> Result<Vec<u32>, BadTree> {
+        if are_far(station.shape(), members) {
             return Ok(call::below(&station.parents(members, self.shape)?));
         }
         Ok(self.near(members.len()))
