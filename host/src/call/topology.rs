@@ -1,4 +1,4 @@
-//! On which machine each of the joined places is, and the trees that follow from it.
+//! On which machine the joined places are, and the trees that follow from it.
 //!
 //! Places of one machine have members of their own each, and reach each other by their agents as all places do. But what crosses
 //! between them does not cross the network, so a call crosses that once for every other machine, and goes on from place to place there

@@ -1,4 +1,6 @@
-//! A mebibyte of everybody, added up: replies that stay with their writers until they are read.
+//! A mebibyte of everybody, added up.
+//!
+//! The replies stay with their writers until they are read.
 
 use std::time::Instant;
 
