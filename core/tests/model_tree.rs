@@ -172,8 +172,11 @@ proptest! {
         domains::parents(place, over, &mut plain, &mut leaders).unwrap();
         domains::nested(place, |domain| domain, over, &mut parents, &mut leaders, &mut alone).unwrap();
         prop_assert_eq!(&parents, &plain);
-        let far = domains::nested(place, |_| 6, over, &mut parents, &mut leaders, &mut alone).unwrap_err();
-        prop_assert_eq!((far.index, far.reason), (0, Reason::Range));
+        // On one machine as well, by whatever number: nobody has more children that lead than the shape gives.
+        domains::nested(place, |_| 77, over, &mut parents, &mut leaders, &mut [0]).unwrap();
+        prop_assert_eq!(&parents, &plain);
+        let none = domains::nested(place, |_| 6, over, &mut parents, &mut leaders, &mut []).unwrap_err();
+        prop_assert_eq!((none.index, none.reason), (0, Reason::Range));
     }
 }
 

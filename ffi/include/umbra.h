@@ -1643,9 +1643,9 @@ int umbra_gpc_work_answer(const struct umbra_gpc_work *work, uint32_t number, st
  * UMBRA_FOREVER as long as it is 0. */
 int umbra_gpc_serve(umbra_member member, uint64_t timeout_ms);
 /* Has the calling thread, and what it starts from now on, run in short time slices, or in usual ones again: no more of a processor
- * than before, but sooner, for threads that mostly wait and share processors with others that compute. done: 0 where the system
- * (Linux before 6.12) has no such thing. -UMBRA_ESYSTEM: it does not allow it. */
-int umbra_thread_slices(int are_short, int *done);
+ * than before, but sooner, for threads that mostly wait and share processors with others that compute. short_now: 0 also where the
+ * system (Linux before 6.12) has no such thing, or the thread is not of normal priority. -UMBRA_ESYSTEM: it is not allowed. */
+int umbra_thread_slices(int are_short, int *short_now);
 
 /* What a member and those that it houses have done; all but the first are counts. */
 struct umbra_gpc_figures {

@@ -7,17 +7,17 @@ use umbra::sys::slices;
 use crate::call::{enter, store, takes};
 use crate::status::{Code, Failure};
 
-/// Has the calling thread run in short slices, or in usual ones again; `done`: whether this system has such.
+/// Has the calling thread run in short slices, or in usual ones again; `short_now`: whether they are short.
 ///
 /// # Safety
-/// `done` is valid for writing.
+/// `short_now` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbra_thread_slices(are_short: c_int, done: *mut c_int) -> c_int {
+pub unsafe extern "C" fn umbra_thread_slices(are_short: c_int, short_now: *mut c_int) -> c_int {
     enter(|| {
-        takes(done)?;
-        let set = if are_short == 0 { slices::restore() } else { slices::shorten() };
-        let is_done = set.map_err(|error| Failure::new(Code::System, error))?;
+        takes(short_now)?;
+        let set = if are_short == 0 { slices::restore().map(|()| false) } else { slices::shorten() };
+        let is_short = set.map_err(|error| Failure::new(Code::System, error))?;
         // SAFETY: the caller's promise about the output.
-        unsafe { store(done, is_done.into()) }
+        unsafe { store(short_now, is_short.into()) }
     })
 }

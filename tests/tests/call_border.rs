@@ -28,7 +28,7 @@ const WINDOW: usize = 256 << 10;
 /// How often the dead are looked for where others wait for them.
 const LOOK: Duration = Duration::from_millis(5);
 /// After how long without a sign of life a member counts as dead: longer than a machine that is loaded keeps one from its turn.
-const SILENCE: Duration = Duration::from_millis(400);
+const SILENCE: Duration = Duration::from_millis(1500);
 /// Turns after which nothing is expected any more.
 const TURNS: usize = 100_000;
 /// Far beyond anything that a loaded machine needs.
@@ -441,6 +441,27 @@ fn an_answer_from_another_place_that_names_a_reply_here_has_none() {
 }
 
 #[test]
+fn a_reply_for_somebody_who_is_gone_is_not_fetched() {
+    let mut world = World::new(2);
+    _ = world.start(&vectors(&[Node(4)], &[], OFFERED as u32));
+    let is_answer = |frame: &(u32, u32, Op, Vec<u8>)| {
+        frame.2 == ops::MESSAGE && peek_carried(&frame.3[16..]).is_some_and(|carried| carried.is_answer)
+    };
+    for _ in 0..TURNS {
+        world.work();
+        if world.frames.iter().any(is_answer) {
+            break;
+        }
+        world.deliver();
+    }
+    world.places[0].members[1] = None;
+    std::thread::sleep(2 * LOOK);
+    (0..5).for_each(|_| world.work());
+    (0..1000).for_each(|_| world.turn());
+    assert_eq!(world.fetched()[0], 0);
+}
+
+#[test]
 fn an_answer_that_waits_at_a_border_for_memory_is_no_silence() {
     let mut world = World::with(2, |config| {
         let silence = Lapse::from_millis(SILENCE.as_millis() as u64);
@@ -456,7 +477,7 @@ fn an_answer_that_waits_at_a_border_for_memory_is_no_silence() {
     let second = first.start(&vectors(&[Node(3)], &[], bytes)).unwrap();
     world.places[0].members[0] = Some(first);
     let begun = Instant::now();
-    while begun.elapsed() < 3 * SILENCE {
+    while begun.elapsed() < 2 * SILENCE {
         world.turn();
         let first = world.places[0].members[0].as_mut().unwrap();
         assert!(!first.test(second).unwrap(), "{:?}", first.wait(second, Duration::ZERO));

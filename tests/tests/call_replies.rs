@@ -189,14 +189,15 @@ fn a_reply_that_came_before_its_parent_is_done_keeps_no_memory_from_what_that_wa
 fn an_answer_that_waits_for_memory_is_no_silence_and_waits_once() {
     let bytes = 60_000;
     let station = Station::create("replies", Shape { offer_bytes: bytes.into(), ..Shape::new(2) }).unwrap();
-    let silence = Lapse::from_millis(150);
+    // Longer than a loaded machine keeps a thread from its turn.
+    let silence = Lapse::from_millis(1500);
     let settings = |config| Config { ask: Lapse::from_millis(10), silence, classes: 0, ..config };
     let members = [0, 1].map(|node| member_with(&station, Node(node), 8, settings));
     let mut crowd = Together(members.into());
     let offer = crowd.0[1].offer(&[1; 60_000]).unwrap();
     let handle = crowd.0[0].start(&vectors(&nodes(2), &[], bytes)).unwrap();
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_millis(400) {
+    while begun.elapsed() < Duration::from_secs(3) {
         assert!(!crowd.0[0].test(handle).unwrap(), "{:?}", crowd.0[0].wait(handle, Duration::ZERO));
         crowd.turn();
     }
@@ -257,6 +258,43 @@ fn a_stream_leaves_room_for_answers_of_its_member() {
     first.stream(&words_of(Data::Bytes(&[]), &[Node(1)], &[]), &data, window, |_, _| ()).unwrap();
     let (is_right, seen) = other.join().unwrap();
     assert!(is_right && seen < SEGMENTS, "after {seen} segments");
+}
+
+#[test]
+fn a_stream_does_not_wait_for_an_answer_that_waits_for_what_else_is_offered() {
+    let Together(members) = together(2, 60_000);
+    let [mut first, mut second] = <[Member; 2]>::try_from(members).unwrap();
+    // It stays, and the answer finds no room beside it.
+    let offer = first.offer(&[1; 40_000]).unwrap();
+    let handle = second.start(&Call { plan: FLAT, ..vectors(&nodes(2), &[], 40_000) }).unwrap();
+    first.turn();
+    let other = std::thread::spawn(move || {
+        second.serve_until(Duration::from_secs(20), |member| member.figures().responses >= 10);
+        second.wait(handle, Duration::from_secs(20)).unwrap().data == vectors_sum(&nodes(2), 40_000)
+    });
+    let window = Window { segment: 8000, calls: 2, patience: Duration::from_secs(9) };
+    let begun = Instant::now();
+    first.stream(&words_of(Data::Bytes(&[]), &[Node(1)], &[]), &[1; 80_000], window, |_, _| ()).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(9));
+    first.take_back(offer);
+    first.serve_until(Duration::from_secs(9), |member| member.figures().responses > 0);
+    assert!(other.join().unwrap());
+}
+
+#[test]
+fn failures_that_are_collected_leave_the_replies_of_others_be() {
+    // The first child fails while the answer of the second waits for memory.
+    let bytes = 60_000;
+    let (all, mut crowd) = (nodes(3), together(3, bytes.into()));
+    let offer = crowd.0[2].offer(&[1; 60_000]).unwrap();
+    let fault = header(Node(1), Act::Fault);
+    let mode = Mode::COLLECT | Mode::CANCEL_ON_FAIL;
+    let handle = crowd.0[0].start(&Call { plan: FLAT, mode, ..vectors(&all, &fault, bytes) }).unwrap();
+    (0..10).for_each(|_| crowd.turn());
+    crowd.0[2].take_back(offer);
+    let failure = crowd.end(0, handle).unwrap_err();
+    assert_eq!((failure.tallies.ok, failure.tallies.failed, failure.records.len()), (2, 1, 1), "{failure}");
+    assert_eq!((failure.records[0].origin, failure.records[0].code), (Node(1), Code::ReplyTooLarge), "{failure}");
 }
 
 #[test]

@@ -81,10 +81,11 @@ pub fn peek_answer(message: &[u8]) -> Option<CallId> {
     head(message).filter(|(head, _)| ends(head.kind)).map(|(head, _)| head.call)
 }
 
-/// The call that a message gives up.
+/// The call that a message gives up, and whether its sender takes an answer all the same ([`Mode::COLLECT`]).
 #[must_use]
-pub fn peek_cancel(message: &[u8]) -> Option<CallId> {
-    head(message).filter(|(head, _)| head.kind == Kind::Cancel).map(|(head, _)| head.call)
+pub fn peek_cancel(message: &[u8]) -> Option<(CallId, bool)> {
+    let (head, _) = head(message).filter(|(head, _)| head.kind == Kind::Cancel)?;
+    Some((head.call, head.mode.contains(Mode::COLLECT)))
 }
 
 /// The answer of a member that has no room for this request, in the first bytes of `to`: for whoever carries messages and

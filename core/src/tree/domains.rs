@@ -39,16 +39,13 @@ pub fn parents(
     leaders: &mut [u32],
 ) -> Result<(), BadTree> {
     let count = follow(&place, parents, leaders)?;
-    for position in 0..count {
-        let at = leaders[position as usize] as usize;
-        parents[at] = over.parent(position).map_or(ROOT, |above| leaders[above as usize]);
-    }
+    join(&leaders[..count as usize], over, parents);
     Ok(())
 }
 
-/// The same where a machine may have several domains, as one with several service processes: `machine` says which one a domain is on.
-/// The first of a machine's leaders heads it, and those of its other domains are its children. The heads form the tree `over`
-/// machines, so that the wire is crossed once for every other machine. `heads` is memory to work in, a word a machine.
+/// The same where a machine may have several domains, as one with several service processes: `machine` says by any number which one
+/// a domain is on. The leaders of one machine form the tree `over` themselves, and so do the first ones of all machines: the way
+/// between machines is taken once for every other machine. `heads` is memory to work in, a word a machine.
 ///
 /// ```
 /// use umbra_core::tree::{Shape, domains::{self, Place}, explicit::ROOT};
@@ -61,7 +58,8 @@ pub fn parents(
 /// ```
 ///
 /// # Errors
-/// [`Reason::Range`] for a member whose domain is not below `leaders.len()`, or whose machine is not below `heads.len()`.
+/// [`Reason::Range`] for a member whose domain is not below `leaders.len()`, or for the first of a machine for which `heads` has no
+/// word.
 pub fn nested(
     place: impl Fn(u32) -> Place,
     machine: impl Fn(u32) -> u32,
@@ -70,24 +68,28 @@ pub fn nested(
     leaders: &mut [u32],
     heads: &mut [u32],
 ) -> Result<(), BadTree> {
-    let count = follow(&place, parents, leaders)?;
-    heads.fill(ROOT);
+    let count = follow(&place, parents, leaders)? as usize;
+    let of = |index: &u32| machine(place(*index).domain);
+    let leaders = &mut leaders[..count];
+    leaders.sort_unstable_by_key(|index| (of(index), *index));
     let mut machines = 0;
-    for position in 0..count as usize {
-        let index = leaders[position];
-        let wrong = BadTree { index, reason: Reason::Range };
-        let head = heads.get_mut(machine(place(index).domain) as usize).ok_or(wrong)?;
-        parents[index as usize] = if *head == ROOT {
-            *head = index;
-            // The table of leaders becomes the list of heads, of which there are no more than leaders so far.
-            leaders[machines as usize] = index;
-            machines += 1;
-            over.parent(machines - 1).map_or(ROOT, |above| leaders[above as usize])
-        } else {
-            *head
-        };
+    for group in leaders.chunk_by(|one, next| of(one) == of(next)) {
+        let head = heads.get_mut(machines).ok_or(BadTree { index: group[0], reason: Reason::Range })?;
+        *head = group[0];
+        machines += 1;
+        join(group, over, parents);
     }
+    let heads = &mut heads[..machines];
+    heads.sort_unstable();
+    join(heads, over, parents);
     Ok(())
+}
+
+/// These positions form a tree, the first of them at its top.
+fn join(positions: &[u32], over: Shape, parents: &mut [u32]) {
+    for (rank, &at) in (0..).zip(positions) {
+        parents[at as usize] = over.parent(rank).map_or(ROOT, |above| positions[above as usize]);
+    }
 }
 
 /// Has everybody but the leaders follow the one of its domain; how many leaders there are, whom the table lists in the order of the

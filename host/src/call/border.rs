@@ -260,7 +260,7 @@ impl Border {
         if self.is_carried(place, header, message) {
             return Ok(());
         }
-        if let (Some(call), Some(fetch)) = (peek_cancel(message), &mut self.fetch) {
+        if let (Some((call, _)), Some(fetch)) = (peek_cancel(message), &mut self.fetch) {
             fetch.over(call, sender, to);
         }
         self.hand_in(header, message);

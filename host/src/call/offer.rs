@@ -78,6 +78,11 @@ impl Table {
     }
 }
 
+/// Whether a key names a line of the table of this member.
+pub(super) fn is_own(key: Key, node: Node) -> bool {
+    Node(key.owner().to_bits()) == node && matches!(Table::of(key), Some((Table::Own, _)))
+}
+
 /// Why data cannot be offered.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]

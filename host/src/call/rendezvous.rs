@@ -32,7 +32,7 @@ use self::arrived::Arrived;
 use self::spare::Spare;
 use super::answer::{Failure, Reply, answer};
 use super::member::Member;
-use super::offer::{Offer, Shelf};
+use super::offer::{Offer, Shelf, is_own};
 use super::shape::Shape;
 use super::station::{Seat, Station};
 use super::storage::Heap;
@@ -230,12 +230,12 @@ impl Replies {
     /// A message came from a member for one here.
     pub(super) fn note(&mut self, (from, to): (Node, Node), message: &[u8]) {
         self.arrived.note(to, message);
-        if let Some(call) = peek_cancel(message) {
+        if let Some((call, false)) = peek_cancel(message) {
             self.give_up(call, (to, from));
         }
     }
 
-    /// The parent has given a call up, or waits only for word of its end: nobody reads this reply.
+    /// The parent has given a call up, and takes no answer: nobody reads this reply.
     fn give_up(&mut self, call: CallId, (from, to): (Node, Node)) {
         let Replies { held, unlaid, laid, .. } = self;
         if unlaid.iter().any(|unlaid| (unlaid.call, unlaid.from, unlaid.to) == (call, from, to)) {
@@ -274,14 +274,15 @@ impl Replies {
     }
 }
 
-/// A message that came from a member of a place, in this life: if it answers with what others have laid out, it has no reply.
+/// A message that came from a member of a place, in this life: if it answers with what others have laid out, or an earlier life has,
+/// it has no reply.
 pub(super) fn vouch(station: &Station, from: Node, life: Life, message: &mut [u8]) {
     if let Some(carried) = peek_carried(message).filter(|carried| carried.is_answer)
         && let Ok(sitter) = station.seat(from).map(Seat::sitter)
-        // Whoever sits here. Of those elsewhere the border has seen to it.
+        // Whoever sits here, or has. Of those elsewhere the border has seen to it.
         && station.shape().is_here(from)
-        && sitter.life == life
-        && Node(carried.span.key.owner().to_bits()) != sitter.home
+        && sitter.life != Life(0)
+        && (sitter.life != life || !is_own(carried.span.key, sitter.home))
     {
         let is_named = set_carried(message, Span { key: NOWHERE, ..carried.span });
         debug_assert!(is_named, "it was one a moment ago");
@@ -370,6 +371,7 @@ mod tests {
     use umbra_core::peer::{Peer, WorldRank};
     use umbra_core::time::Lapse;
 
+    use super::super::offer::OFFERS;
     use super::*;
 
     const BYTES: u32 = 60_000;
@@ -438,8 +440,10 @@ mod tests {
         let station = station();
         let [first, second] = two(&station, 10, Verdict::Done);
         let life = |member: &Member| member.machine.config().life;
+        const BORDER: u32 = 1 << 16;
         let named = |owner: u32| {
-            let key = Key::new(Peer::rank(WorldRank(owner)).unwrap(), 0, 0);
+            let region = if owner & BORDER == 0 { 0 } else { OFFERS as u32 };
+            let key = Key::new(Peer::rank(WorldRank(owner & !BORDER)).unwrap(), region, 0);
             let mut message = vec![0; RESPONSE];
             (message[0], message[1], message[2], message[28], message[36]) = (VERSION, 2, 64, 24, 1);
             [key.to_bits(), 0, 8].iter().for_each(|word| message.extend(word.to_le_bytes()));
@@ -449,8 +453,10 @@ mod tests {
             (1, Node(1), life(&second), true),
             (0, Node(1), life(&second), false),
             (1, Node(0), life(&first), false),
-            // Of another life nothing is known here.
-            (0, Node(1), Life(life(&second).0 + 1), true),
+            // What an earlier life has laid out is gone.
+            (1, Node(1), Life(life(&second).0 - 1), false),
+            // A line of the border's, not of its own.
+            (1 | BORDER, Node(1), life(&second), false),
         ] {
             let mut message = named(owner);
             vouch(&station, from, life, &mut message);

@@ -196,12 +196,14 @@ impl Member {
         let bytes = rest.get(..window.segment).unwrap_or(rest);
         let mut offered = None;
         let mut is_ready = |member: &mut Member| {
-            // Answers that wait for room are given it first: a stream would never leave them any.
-            if member.replies.are_waiting() {
+            // Answers that wait for room are given it first: a stream would never leave them any. What else has it is not a
+            // stream's to wait for.
+            let may_be_read = member.replies.lie_here();
+            if member.replies.are_waiting() && (may_be_read || !is_first) {
                 return false;
             }
             let tried = member.offer(bytes);
-            let waits = member.replies.lie_here() && tried.as_ref().is_err_and(OfferError::is_for_now);
+            let waits = may_be_read && tried.as_ref().is_err_and(OfferError::is_for_now);
             offered = Some(tried);
             !waits
         };

@@ -1,8 +1,8 @@
 //! On which machine the joined places are, and the trees that follow from it.
 //!
-//! Places of one machine have members of their own each, and reach each other by their agents as all places do. But what crosses
-//! between them does not cross the network, so a call crosses that once for every other machine, and goes on from place to place there
-//! ([`domains`]).
+//! Places of one machine have members of their own each, and reach each other by their agents as all places do, but on a shorter way.
+//! So a call comes to every other machine once, and goes on from place to place there ([`domains`]). What counts as a machine is said
+//! by whoever makes the places: to agents it is the host, whose service processes may be on several cards.
 
 use std::collections::HashMap;
 

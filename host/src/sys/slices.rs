@@ -18,29 +18,33 @@ use umbra_core::time::Lapse;
 pub const SHORT: Lapse = Lapse::from_micros(100);
 
 /// Has the calling thread run in slices of 100 us from now on; false if this system has the same for all threads, or if the thread
-/// has a priority that goes before all others anyway.
+/// is not of normal priority.
+///
+/// Threads that wait beside it on the same processors and have usual slices come after it: all that wait should do the same.
 ///
 /// # Errors
-/// What the system says, as where a sandbox forbids it; nothing has changed then.
+/// What the system says, as where a sandbox forbids it.
 pub fn shorten() -> io::Result<bool> {
-    set(SHORT)
+    // Systems that know nothing of it say zero, whatever was wanted.
+    Ok(set(SHORT)? && attributes()?.sched_runtime == SHORT.0)
 }
 
-/// Has the calling thread run in slices of the usual length again; as for [`shorten`].
+/// Has the calling thread run in slices of the usual length again.
 ///
 /// # Errors
-/// What the system says; nothing has changed then.
-pub fn restore() -> io::Result<bool> {
-    set(Lapse(0))
+/// What the system says.
+pub fn restore() -> io::Result<()> {
+    set(Lapse(0)).map(|_| ())
 }
 
+/// Whether the system was asked to.
 fn set(slice: Lapse) -> io::Result<bool> {
     let before = match attributes() {
         // Whoever stands between this and the system knows nothing of it, as some tools do.
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => return Ok(false),
         before => before?,
     };
-    if ![SCHED_OTHER, SCHED_BATCH].contains(&before.sched_policy.cast_signed()) {
+    if !is_normal(&before) {
         return Ok(false);
     }
     let wanted = sched_attr { sched_runtime: slice.0, ..before };
@@ -48,9 +52,12 @@ fn set(slice: Lapse) -> io::Result<bool> {
     if unsafe { syscall(SYS_sched_setattr, 0, &raw const wanted, 0) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // Systems that know nothing of it say zero, whatever was wanted.
-    let after = attributes()?.sched_runtime;
-    Ok(if slice.0 == 0 { after != 0 && after != SHORT.0 } else { after == slice.0 })
+    Ok(true)
+}
+
+/// Whether that is by time slices.
+const fn is_normal(attributes: &sched_attr) -> bool {
+    matches!(attributes.sched_policy.cast_signed(), SCHED_OTHER | SCHED_BATCH)
 }
 
 /// How the calling thread is scheduled.
@@ -79,13 +86,13 @@ mod tests {
 
     #[test]
     fn a_thread_has_short_slices_until_it_has_usual_ones_again_and_others_inherit_them() {
-        let usual = slice();
+        let (usual, is_normal) = (slice(), attributes().is_ok_and(|attributes| is_normal(&attributes)));
         thread::spawn(move || {
             let is_done = shorten().unwrap();
-            assert_eq!(is_done, usual != 0, "systems with slices tell of their length");
+            assert_eq!(is_done, is_normal && usual != 0, "systems with slices tell of their length");
             let short = if is_done { SHORT.0 } else { usual };
             assert_eq!((slice(), thread::spawn(slice).join().unwrap()), (short, short));
-            assert_eq!(restore().unwrap(), is_done);
+            restore().unwrap();
             assert_eq!(slice(), usual);
         })
         .join()

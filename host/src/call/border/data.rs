@@ -32,8 +32,10 @@ impl Border {
         let Some(carried) = peek_carried(message) else { return false };
         let shape = self.station.shape();
         let owner = Node(carried.span.key.owner().to_bits());
-        if shape.is_here(owner) && carried.is_answer {
-            // What others here have laid out is not what somebody elsewhere has written.
+        let (to, meant) = (Node((header.hints >> 32) as u32), Life(header.hints as u32));
+        let is_over = meant != Life(0) && self.lives.get(to.index()).is_some_and(|lives| lives.1 != meant);
+        if carried.is_answer && (shape.is_here(owner) || is_over) {
+            // What others here have laid out is not what somebody elsewhere has written, and the dead read nothing.
             self.hand_in_as(header, message, Span { key: NOWHERE, ..carried.span });
             return true;
         }
