@@ -479,6 +479,7 @@ fn an_answer_that_waits_at_a_border_for_memory_is_no_silence() {
     let begun = Instant::now();
     while begun.elapsed() < 2 * SILENCE {
         world.turn();
+        std::thread::sleep(Duration::from_micros(200));
         let first = world.places[0].members[0].as_mut().unwrap();
         assert!(!first.test(second).unwrap(), "{:?}", first.wait(second, Duration::ZERO));
     }

@@ -200,6 +200,7 @@ fn an_answer_that_waits_for_memory_is_no_silence_and_waits_once() {
     while begun.elapsed() < Duration::from_secs(3) {
         assert!(!crowd.0[0].test(handle).unwrap(), "{:?}", crowd.0[0].wait(handle, Duration::ZERO));
         crowd.turn();
+        std::thread::sleep(Duration::from_micros(200));
     }
     let before = answered(&crowd);
     crowd.0[1].take_back(offer);
