@@ -129,14 +129,20 @@ fn vector(work: &mut Work<'_>, since: &mut Option<Instant>) -> Verdict {
             if act(Act::DieInCallback) {
                 die();
             }
-            let (ours, theirs) = (work.reply.data_mut().as_chunks_mut::<8>().0, answer.data.as_chunks::<8>().0);
-            if ours.len() != theirs.len() {
-                return Verdict::Fault(1);
-            }
-            for (ours, theirs) in ours.iter_mut().zip(theirs) {
-                *ours = u64::from_le_bytes(*ours).wrapping_add(u64::from_le_bytes(*theirs)).to_le_bytes();
-            }
+            return add(work.reply.data_mut(), answer.data);
         }
+    }
+    Verdict::Done
+}
+
+/// Adds as many numbers to numbers, one by one.
+pub fn add(ours: &mut [u8], theirs: &[u8]) -> Verdict {
+    let (ours, theirs) = (ours.as_chunks_mut::<8>().0, theirs.as_chunks::<8>().0);
+    if ours.len() != theirs.len() {
+        return Verdict::Fault(1);
+    }
+    for (ours, theirs) in ours.iter_mut().zip(theirs) {
+        *ours = u64::from_le_bytes(*ours).wrapping_add(u64::from_le_bytes(*theirs)).to_le_bytes();
     }
     Verdict::Done
 }

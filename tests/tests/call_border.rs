@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use umbra::call::border::{Border, ops};
 use umbra::call::{Failure, Member, Outgoing, Reply, Shape, Station, WaitError};
-use umbra_core::chain::{Call, Code, Config, Handle, Mode, Node, Plan, Stage, peek_carried, set_carried};
+use umbra_core::chain::{Call, Code, Config, Handle, Mode, Node, Plan, Stage, peek_reply, set_carried};
 use umbra_core::key::{Key, Span};
 use umbra_core::peer::{Peer, WorldRank};
 use umbra_core::time::Lapse;
@@ -154,6 +154,20 @@ impl World {
             assert!(Instant::now() < end, "nothing comes of it");
             self.turn();
         }
+    }
+
+    /// An answer with a long reply is on its way: which of the frames it is.
+    fn until_answered(&mut self) -> usize {
+        let is_answer =
+            |frame: &(u32, u32, Op, Vec<u8>)| frame.2 == ops::MESSAGE && peek_reply(&frame.3[16..]).is_some();
+        for _ in 0..TURNS {
+            self.work();
+            if let Some(at) = self.frames.iter().position(is_answer) {
+                return at;
+            }
+            self.deliver();
+        }
+        panic!("nobody answers");
     }
 
     fn maker(&mut self) -> &mut Member {
@@ -416,18 +430,8 @@ fn an_answer_from_another_place_that_names_a_reply_here_has_none() {
     let handle = world.start(&Call { plan: flat, mode: Mode::ORDERED, ..vectors(&members, &[], bytes) });
     // Both children answer before their parent looks.
     let maker = world.places[0].members[1].take();
-    let is_answer = |frame: &(u32, u32, Op, Vec<u8>)| {
-        frame.2 == ops::MESSAGE && peek_carried(&frame.3[16..]).is_some_and(|carried| carried.is_answer)
-    };
-    for _ in 0..TURNS {
-        world.work();
-        if world.frames.iter().any(is_answer) {
-            break;
-        }
-        world.deliver();
-    }
+    let at = world.until_answered();
     // It says that the reply of the other child is its own.
-    let at = world.frames.iter().position(is_answer).unwrap();
     let (from, _, op, body) = world.frames.remove(at).unwrap();
     for key in names(Node(0)) {
         let mut body = body.clone();
@@ -444,16 +448,7 @@ fn an_answer_from_another_place_that_names_a_reply_here_has_none() {
 fn a_reply_for_somebody_who_is_gone_is_not_fetched() {
     let mut world = World::new(2);
     _ = world.start(&vectors(&[Node(4)], &[], OFFERED as u32));
-    let is_answer = |frame: &(u32, u32, Op, Vec<u8>)| {
-        frame.2 == ops::MESSAGE && peek_carried(&frame.3[16..]).is_some_and(|carried| carried.is_answer)
-    };
-    for _ in 0..TURNS {
-        world.work();
-        if world.frames.iter().any(is_answer) {
-            break;
-        }
-        world.deliver();
-    }
+    world.until_answered();
     world.places[0].members[1] = None;
     std::thread::sleep(2 * LOOK);
     (0..5).for_each(|_| world.work());

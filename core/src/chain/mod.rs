@@ -76,7 +76,7 @@ pub use message::{Caps, FAILURE, HEAD, Mode, REQUEST, RESPONSE, VERSION};
 pub use name::{CallId, Edge, Life, Node, Tag};
 pub use notes::Note;
 pub use outcome::{Outcome, Report};
-pub use peek::{Carried, alive, busy, peek_answer, peek_cancel, peek_carried, peek_request, set_carried};
+pub use peek::{Carried, alive, busy, peek_answer, peek_cancel, peek_carried, peek_reply, peek_request, set_carried};
 pub use peers::PeerEntry;
 pub use reply::{Reply, ReplyTooLarge};
 pub use report::{Code, Record, Stage, Tallies};

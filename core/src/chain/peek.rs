@@ -60,6 +60,12 @@ pub fn peek_carried(message: &[u8]) -> Option<Carried> {
     span_of(data).map(|span| Carried { is_answer, call: head.call, edge: head.edge, span, budget })
 }
 
+/// What an answer says of a reply that lies elsewhere; `None` if the message is no such answer.
+#[must_use]
+pub fn peek_reply(message: &[u8]) -> Option<Carried> {
+    peek_carried(message).filter(|carried| carried.is_answer)
+}
+
 /// Says where such data lies from now on; the length stays. Whether the message was one.
 #[must_use]
 pub fn set_carried(message: &mut [u8], span: Span) -> bool {
@@ -121,7 +127,7 @@ mod tests {
         let response = Response { nodes: 1, budget_us: Some(1000), header: &[], data: &span_bytes(span) };
         assert_eq!(response.emit(call, edge, &mut message), Ok(message.len()));
         let carried = Carried { is_answer: true, call, edge, span, budget: Lapse::from_micros(1000) };
-        assert_eq!(peek_carried(&message), Some(carried));
+        assert_eq!((peek_carried(&message), peek_reply(&message)), (Some(carried), Some(carried)));
         let there = Span { key: Key::from_bits(10), offset: 11, len: 9 };
         assert!(set_carried(&mut message, there));
         assert_eq!(peek_carried(&message), Some(Carried { span: there, ..carried }));

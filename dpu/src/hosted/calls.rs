@@ -184,16 +184,10 @@ impl Process {
     fn begin_calls(&self) -> Result<Calls, CallsError> {
         let (place, places) = (self.settings.sp.0, self.settings.job.service_processes());
         let mut calls = Calls::start(self.settings.members, (place, places), self.bell.ringer()?)?;
-        calls.station.set_machines(|sp| self.machine_of(sp))?;
+        let placement = self.machines.agent.group().placement();
+        calls.station.set_machines(|sp| placement.host_of(Sp(sp)).map_or(u32::MAX, |host| host.0))?;
         self.routes.keys().for_each(|sp| calls.border.on_link(sp.0));
         Ok(calls)
-    }
-
-    /// The host of a service process, by which ranks find it in the endpoint cache; a number beyond all for one that there is not.
-    fn machine_of(&self, sp: u32) -> u32 {
-        let job = &self.settings.job;
-        let dpu = sp.checked_div(job.service_processes_per_dpu()).unwrap_or(u32::MAX);
-        job.dpus().nth(dpu as usize).map_or(u32::MAX, |(_, host)| host.0)
     }
 
     /// There is another link to an agent.

@@ -25,6 +25,7 @@
 //! Invariants: a message is put only into the inbox of the life that it was sent to; a frame speaks only for members of the
 //! place that it came from.
 
+mod copies;
 mod crossings;
 mod data;
 mod error;
@@ -45,8 +46,9 @@ pub use self::crossings::Crossings;
 pub use self::error::BorderError;
 use self::fetch::Fetch;
 use self::give::Give;
-use self::inboxes::{Inboxes, Put, header, turned};
+use self::inboxes::{Inboxes, Put};
 use self::kept::Answers;
+use super::address::{self, receiver, sender, turned};
 use super::forked::Origin;
 use super::join::{JoinError, sit};
 use super::outgoing::{Outgoing, Record, Sits, record};
@@ -256,7 +258,7 @@ impl Border {
             return Ok(());
         }
         self.crossings.received += 1;
-        let header = header((sender, life), (to, meant));
+        let header = address::header((sender, life), (to, meant));
         if self.is_carried(place, header, message) {
             return Ok(());
         }
@@ -269,7 +271,7 @@ impl Border {
 
     /// Puts a message into the inbox of its receiver.
     fn hand_in(&mut self, header: Header, message: &[u8]) {
-        let to = Node((header.hints >> 32) as u32);
+        let (to, _) = receiver(&header);
         match self.inboxes.put(to, header, message, &mut self.scratch) {
             Put::Taken => {}
             Put::Refused(len) => self.refuse(header, len),
@@ -333,12 +335,12 @@ impl Border {
                     self.news = Some((sits, 0));
                 }
                 Record::Message(header, message) => {
-                    let (node, meant) = (Node((header.hints >> 32) as u32), Life(header.hints as u32));
+                    let ((from, sends_as), (node, meant)) = (sender(&header), receiver(&header));
                     let place = self.station.shape().place(node);
                     if let Some(fetch) = self.fetch.as_mut().filter(|fetch| !fetch.is_empty())
                         && let Some(call) = peek_answer(message)
                     {
-                        fetch.over(call, node, Node(header.sender as u32));
+                        fetch.over(call, node, from);
                     }
                     let Some(&(life, real)) = self.lives.get(node.index()) else { continue };
                     if meant != Life(0) && (meant != life || real == Life(0)) {
@@ -349,11 +351,10 @@ impl Border {
                     if !is_open || !has_room(place) {
                         if let Some(len) = busy(message, &mut self.scratch) {
                             self.crossings.refused += 1;
-                            let header =
-                                turned(&Header { hints: u64::from(node.0) << 32 | u64::from(life.0), ..header });
-                            let (maker, answer) = (Node((header.hints >> 32) as u32), self.scratch.get(..len));
+                            let answer = self.scratch.get(..len);
                             // An answer is never refused itself.
-                            if self.inboxes.put(maker, header, answer.unwrap_or_default(), &mut []) == Put::Lost {
+                            let header = address::header((node, life), (from, sends_as));
+                            if self.inboxes.put(from, header, answer.unwrap_or_default(), &mut []) == Put::Lost {
                                 self.crossings.lost += 1;
                             }
                             continue;
@@ -365,15 +366,12 @@ impl Border {
                     }
                     self.crossings.sent += 1;
                     let mut frame = Writer::new(to);
-                    for word in [header.sender as u32, (header.sender >> 32) as u32, node.0, real.0] {
+                    for word in [from.0, sends_as.0, node.0, real.0] {
                         frame.u32(word).ok()?;
                     }
                     frame.bytes(message).ok()?;
                     let len = frame.len();
-                    self.restore(
-                        (Node(header.sender as u32), Life((header.sender >> 32) as u32)),
-                        to.get_mut(ADDRESS..len).unwrap_or_default(),
-                    );
+                    self.restore((from, sends_as), to.get_mut(ADDRESS..len).unwrap_or_default());
                     return Some((place, ops::MESSAGE, len));
                 }
             }

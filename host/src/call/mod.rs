@@ -35,6 +35,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod address;
 mod answer;
 mod auto;
 pub mod border;
@@ -46,6 +47,7 @@ mod forked;
 mod join;
 pub mod local;
 mod member;
+mod named;
 mod numbers;
 pub mod offer;
 mod outgoing;

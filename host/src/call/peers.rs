@@ -6,13 +6,9 @@ use umbra_core::chain::{Life, Node};
 use umbra_core::channel::Header;
 use umbra_core::crew::Identity;
 
+use super::address::{header, receiver, sender};
 use super::station::{Sitter, Station};
 use crate::sys::process::{Process, ProcessError, all_live};
-
-/// Who says that he sent a message, and in which life.
-const fn origin(header: &Header) -> (Node, Life) {
-    (Node(header.sender as u32), Life((header.sender >> 32) as u32))
-}
 
 /// Whether somebody is there.
 #[derive(Debug)]
@@ -104,14 +100,13 @@ impl Peers {
 
     /// Who sent a message, if that is of a life that was not seen yet.
     pub(super) fn new_life(&self, header: &Header) -> Option<Node> {
-        let (from, life) = origin(header);
+        let (from, life) = sender(header);
         self.known.get(from.index()).filter(|known| known.life != life).map(|_| from)
     }
 
     /// Who sent a message, and for which of ours, unless it is from or for an earlier life.
     pub(super) fn ends(&self, header: &Header) -> Option<(Node, Node)> {
-        let (from, life) = origin(header);
-        let (to, wanted) = (Node((header.hints >> 32) as u32), Life(header.hints as u32));
+        let ((from, life), (to, wanted)) = (sender(header), receiver(header));
         let (sender, own) = (self.known.get(from.index())?, self.known.get(to.index())?);
         let is_old = sender.life.is_after(life) && sender.life != Life(0);
         let wanted = if wanted == Life(0) { self.first } else { wanted };
@@ -121,12 +116,7 @@ impl Peers {
 
     /// What the header of a message says of who sends it, and to whom.
     pub(super) fn header(&self, from: Node, to: Node) -> Header {
-        let name = |node: Node| u64::from(self.life(node).0);
-        Header {
-            hints: u64::from(to.0) << 32 | name(to),
-            sender: name(from) << 32 | u64::from(from.0),
-            ..Header::default()
-        }
+        header((from, self.life(from)), (to, self.life(to)))
     }
 
     /// The members about whom something has changed, and who sits there now.

@@ -10,10 +10,11 @@ use umbra_core::chain::{Life, Node};
 use umbra_core::channel::{Header, Port, ReceiveError, SendError};
 use umbra_core::time::Time;
 
+use super::address::receiver;
 use super::member::Member;
+use super::named::vouch;
 use super::outgoing::{Outgoing, Sits};
 use super::peers::{News, Peers};
-use super::rendezvous::vouch;
 use super::station::{Sitter, Station, StationError};
 use crate::sys::clock::now;
 use crate::sys::futex::Futex;
@@ -225,7 +226,7 @@ impl Member {
 
 /// Whether a message that lies here is for a member elsewhere.
 fn is_for_elsewhere(station: &Station, header: &Header) -> bool {
-    !station.shape().is_here(Node((header.hints >> 32) as u32))
+    !station.shape().is_here(receiver(header).0)
 }
 
 /// What became of a message.

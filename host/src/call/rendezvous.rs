@@ -19,27 +19,28 @@
 
 mod arrived;
 mod spare;
+#[cfg(test)]
+mod tests;
 
 use umbra_core::chain::{
-    Answer, Call, CallId, Caps, Data, HEAD, Handle, Life, Machine, Mode, Node, Phase, StartError, Verdict, Work, alive,
-    peek_cancel, peek_carried, set_carried,
+    Answer, Call, CallId, Caps, Data, HEAD, Handle, Machine, Mode, Node, Phase, StartError, Verdict, Work, alive,
+    peek_cancel, peek_reply,
 };
 use umbra_core::error::Stale;
-use umbra_core::key::{Key, Span};
+use umbra_core::key::Span;
 use umbra_core::time::Time;
 
 use self::arrived::Arrived;
 use self::spare::Spare;
 use super::answer::{Failure, Reply, answer};
 use super::member::Member;
-use super::offer::{Offer, Shelf, is_own};
+use super::named::{NOWHERE, rename};
+use super::offer::{Offer, Shelf};
 use super::shape::Shape;
-use super::station::{Seat, Station};
+use super::station::Station;
 use super::storage::Heap;
 use crate::sys::clock::now;
 
-/// Where a reply lies that is not laid out: nowhere.
-pub(super) const NOWHERE: Key = Key::from_bits(u64::MAX);
 /// Answers that wait for room at once; the replies of more are lost to their parents, which say so.
 const WAITING: usize = 256;
 
@@ -188,7 +189,7 @@ impl Replies {
         (from, to): (Node, Node),
         message: &mut [u8],
     ) -> Result<(), (CallId, Time)> {
-        let Some(carried) = peek_carried(message).filter(|carried| carried.is_answer) else { return Ok(()) };
+        let Some(carried) = peek_reply(message) else { return Ok(()) };
         let (call, until) = (carried.call, now() + carried.budget);
         if let Some(reply) = self.take(call, from) {
             match shelf.offer(station, reply.data(), Some(to)) {
@@ -210,8 +211,7 @@ impl Replies {
         // One that is answered again lies where it lay.
         let laid = self.laid.iter().find(|laid| (laid.call, laid.node) == (call, from));
         if let Some(Data::Span(span)) = laid.map(|laid| laid.offer.data()) {
-            let is_named = set_carried(message, span);
-            debug_assert!(is_named, "of the same length");
+            rename(message, span);
         }
         Ok(())
     }
@@ -230,18 +230,18 @@ impl Replies {
     /// A message came from a member for one here.
     pub(super) fn note(&mut self, (from, to): (Node, Node), message: &[u8]) {
         self.arrived.note(to, message);
-        if let Some((call, false)) = peek_cancel(message) {
+        let is_given = self.lie_here() || self.are_waiting();
+        if is_given && let Some((call, false)) = peek_cancel(message) {
             self.give_up(call, (to, from));
         }
     }
 
     /// The parent has given a call up, and takes no answer: nobody reads this reply.
     fn give_up(&mut self, call: CallId, (from, to): (Node, Node)) {
-        let Replies { held, unlaid, laid, .. } = self;
-        if unlaid.iter().any(|unlaid| (unlaid.call, unlaid.from, unlaid.to) == (call, from, to)) {
-            held.retain(|held| (held.call, held.node) != (call, from));
+        if self.waits(call, (from, to)) {
+            self.held.retain(|held| (held.call, held.node) != (call, from));
         }
-        let unread = laid.iter_mut().filter(|laid| (laid.call, laid.node, laid.reader) == (call, from, to));
+        let unread = self.laid.iter_mut().filter(|laid| (laid.call, laid.node, laid.reader) == (call, from, to));
         unread.for_each(|laid| laid.until = Time::ZERO);
     }
 
@@ -250,10 +250,9 @@ impl Replies {
         self.arrived.settle(machine, station);
     }
 
-    /// Whether the answer that a message repeats waits for room.
-    fn waits(&self, (from, to): (Node, Node), message: &[u8]) -> bool {
-        let waits = |call| self.unlaid.iter().any(|unlaid| (unlaid.call, unlaid.from, unlaid.to) == (call, from, to));
-        self.are_waiting() && peek_carried(message).is_some_and(|carried| carried.is_answer && waits(carried.call))
+    /// Whether this answer waits for room.
+    fn waits(&self, call: CallId, (from, to): (Node, Node)) -> bool {
+        self.unlaid.iter().any(|unlaid| (unlaid.call, unlaid.from, unlaid.to) == (call, from, to))
     }
 
     /// Forgets what was written for calls that are over, and what came for them.
@@ -271,21 +270,6 @@ impl Replies {
         self.unlaid.retain(|unlaid| unlaid.to != node);
         let unread = self.laid.iter_mut().filter(|laid| laid.reader == node);
         unread.for_each(|laid| laid.until = Time::ZERO);
-    }
-}
-
-/// A message that came from a member of a place, in this life: if it answers with what others have laid out, or an earlier life has,
-/// it has no reply.
-pub(super) fn vouch(station: &Station, from: Node, life: Life, message: &mut [u8]) {
-    if let Some(carried) = peek_carried(message).filter(|carried| carried.is_answer)
-        && let Ok(sitter) = station.seat(from).map(Seat::sitter)
-        // Whoever sits here, or has. Of those elsewhere the border has seen to it.
-        && station.shape().is_here(from)
-        && sitter.life != Life(0)
-        && (sitter.life != life || !is_own(carried.span.key, sitter.home))
-    {
-        let is_named = set_carried(message, Span { key: NOWHERE, ..carried.span });
-        debug_assert!(is_named, "it was one a moment ago");
     }
 }
 
@@ -317,7 +301,7 @@ impl Member {
     pub(super) fn lay(&mut self, from: Node, to: Node, len: usize) -> Option<usize> {
         let Member { replies, shelf, station, buffer, .. } = self;
         let message = buffer.get_mut(..len)?;
-        if replies.waits((from, to), message) {
+        if peek_reply(message).is_some_and(|carried| replies.waits(carried.call, (from, to))) {
             let mut word = [0; HEAD];
             let len = alive(message, &mut word)?;
             buffer.get_mut(..len)?.copy_from_slice(&word);
@@ -359,110 +343,6 @@ impl Member {
     pub(super) fn sweep_replies(&mut self) {
         if !self.replies.is_empty() {
             self.replies.sweep(&mut self.machine);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use umbra_core::chain::{RESPONSE, Tag, VERSION};
-    use umbra_core::peer::{Peer, WorldRank};
-    use umbra_core::time::Lapse;
-
-    use super::super::offer::OFFERS;
-    use super::*;
-
-    const BYTES: u32 = 60_000;
-
-    /// Two members with memory for one reply each; the second writes so many bytes.
-    fn two(station: &Station, bytes: usize, verdict: Verdict) -> [Member; 2] {
-        [0, 1].map(|node| {
-            let mut member = Member::join(station, Node(node)).unwrap();
-            let write = move |work: &mut Work<'_>| {
-                let set = work.reply.set_data(&vec![7; bytes]);
-                if set.is_err() { Verdict::Fault(9) } else { verdict }
-            };
-            member.register("write", write).unwrap();
-            member
-        })
-    }
-
-    fn station() -> Station {
-        Station::create("rendezvous", Shape { offer_bytes: BYTES.into(), ..Shape::new(2) }).unwrap()
-    }
-
-    fn wanted(mode: Mode) -> Call<'static> {
-        let (write, caps) = (Tag::of("write"), Caps { header: 0, data: BYTES });
-        let mode = mode | Mode::RENDEZVOUS;
-        Call { callback: write, caps, mode, budget: Lapse::from_secs(60), ..Call::new(write, &[Node(1)]) }
-    }
-
-    #[test]
-    fn a_member_that_fails_or_writes_nothing_holds_nothing() {
-        for (bytes, verdict, held) in [(10, Verdict::Done, 1), (0, Verdict::Done, 0), (10, Verdict::Fault(1), 0)] {
-            let station = station();
-            let [mut first, mut second] = two(&station, bytes, verdict);
-            // It has no room to answer in.
-            let offer = second.offer(&[1; BYTES as usize]).unwrap();
-            let handle = first.start(&wanted(Mode::COLLECT)).unwrap();
-            second.turn();
-            assert_eq!(second.replies.held.len(), held, "{verdict:?}");
-            assert!(second.replies.held.iter().all(|held| held.reply.memory.len() == bytes));
-            second.take_back(offer);
-            while !first.test(handle).unwrap() {
-                second.turn();
-            }
-            let _ = first.wait(handle, Duration::ZERO);
-        }
-    }
-
-    #[test]
-    fn an_answer_that_waits_for_room_is_dropped_with_its_call() {
-        let station = station();
-        let [mut first, mut second] = two(&station, 10, Verdict::Done);
-        let offer = second.offer(&[1; BYTES as usize]).unwrap();
-        for round in 0..20 {
-            let handle = first.start(&wanted(Mode::empty())).unwrap();
-            second.turn();
-            assert_eq!(second.replies.unlaid.len(), 1, "round {round}");
-            first.cancel(handle).unwrap();
-            assert!(matches!(first.wait(handle, Duration::ZERO), Err(super::super::WaitError::Failed(_))));
-            (0..3).for_each(|_| _ = second.turn());
-            assert_eq!((second.replies.unlaid.len(), second.replies.held.len()), (0, 0), "round {round}");
-        }
-        second.take_back(offer);
-    }
-
-    #[test]
-    fn nobody_answers_with_what_others_have_laid_out() {
-        let station = station();
-        let [first, second] = two(&station, 10, Verdict::Done);
-        let life = |member: &Member| member.machine.config().life;
-        const BORDER: u32 = 1 << 16;
-        let named = |owner: u32| {
-            let region = if owner & BORDER == 0 { 0 } else { OFFERS as u32 };
-            let key = Key::new(Peer::rank(WorldRank(owner & !BORDER)).unwrap(), region, 0);
-            let mut message = vec![0; RESPONSE];
-            (message[0], message[1], message[2], message[28], message[36]) = (VERSION, 2, 64, 24, 1);
-            [key.to_bits(), 0, 8].iter().for_each(|word| message.extend(word.to_le_bytes()));
-            message
-        };
-        for (owner, from, life, is_its_own) in [
-            (1, Node(1), life(&second), true),
-            (0, Node(1), life(&second), false),
-            (1, Node(0), life(&first), false),
-            // What an earlier life has laid out is gone.
-            (1, Node(1), Life(life(&second).0 - 1), false),
-            // A line of the border's, not of its own.
-            (1 | BORDER, Node(1), life(&second), false),
-        ] {
-            let mut message = named(owner);
-            vouch(&station, from, life, &mut message);
-            assert_eq!(message == named(owner), is_its_own, "{owner} of {from}");
-            let key = peek_carried(&message).unwrap().span.key;
-            assert_eq!(key == NOWHERE, !is_its_own);
         }
     }
 }

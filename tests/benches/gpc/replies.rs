@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use umbra_core::chain::{Call, Caps, Phase, Plan, Tag, Verdict, Work};
 use umbra_tests::bench::Report;
+use umbra_tests::call::add;
 
 use crate::bulk::BYTES;
 use crate::mpi::Peers;
@@ -22,17 +23,11 @@ pub(crate) fn numbers() -> Vec<u8> {
 }
 
 pub(crate) fn vector(work: &mut Work<'_>, numbers: &[u8]) -> Verdict {
-    let Phase::Wait(answer) = work.phase else {
-        return if work.reply.set_data(numbers).is_ok() { Verdict::Done } else { Verdict::Fault(1) };
-    };
-    let (ours, theirs) = (work.reply.data_mut().as_chunks_mut::<8>().0, answer.data.as_chunks::<8>().0);
-    if ours.len() != theirs.len() {
-        return Verdict::Fault(2);
+    match work.phase {
+        Phase::Wait(answer) => add(work.reply.data_mut(), answer.data),
+        _ if work.reply.set_data(numbers).is_ok() => Verdict::Done,
+        _ => Verdict::Fault(2),
     }
-    for (ours, theirs) in ours.iter_mut().zip(theirs) {
-        *ours = u64::from_le_bytes(*ours).wrapping_add(u64::from_le_bytes(*theirs)).to_le_bytes();
-    }
-    Verdict::Done
 }
 
 /// Microseconds of one call.

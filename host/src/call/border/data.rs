@@ -1,12 +1,13 @@
 //! Offered data over the border: requests that wait, frames that ask and bring.
 
-use umbra_core::chain::{Carried, HEAD, Life, Node, alive, busy, peek_carried, set_carried};
+use umbra_core::chain::{Carried, HEAD, Life, Node, alive, busy, peek_carried};
 use umbra_core::channel::Header;
 use umbra_core::codec::{Reader, Writer};
 use umbra_core::key::{Key, Span};
 use umbra_core::wire::Op;
 
-use super::super::rendezvous::{NOWHERE, vouch};
+use super::super::address::{receiver, sender};
+use super::super::named::{NOWHERE, rename, vouch};
 use super::fetch::{AFTER, Fetch, Way};
 use super::kept::Kept;
 use super::{Border, BorderError, ops};
@@ -32,7 +33,7 @@ impl Border {
         let Some(carried) = peek_carried(message) else { return false };
         let shape = self.station.shape();
         let owner = Node(carried.span.key.owner().to_bits());
-        let (to, meant) = (Node((header.hints >> 32) as u32), Life(header.hints as u32));
+        let (to, meant) = receiver(&header);
         let is_over = meant != Life(0) && self.lives.get(to.index()).is_some_and(|lives| lives.1 != meant);
         if carried.is_answer && (shape.is_here(owner) || is_over) {
             // What others here have laid out is not what somebody elsewhere has written, and the dead read nothing.
@@ -76,9 +77,8 @@ impl Border {
     /// Hands a message in that says where its data lies now.
     fn hand_in_as(&mut self, header: Header, message: &[u8], span: Span) {
         let Some(fetch) = &mut self.fetch else { return self.hand_in(header, message) };
-        let mut message = fetch.copy(message);
-        let is_named = set_carried(&mut message, span);
-        debug_assert!(is_named, "it was one a moment ago");
+        let mut message = fetch.copies.take(message);
+        rename(&mut message, span);
         self.hand_in(header, &message);
         self.spare(message);
     }
@@ -110,8 +110,7 @@ impl Border {
         vouch(&self.station, from, life, message);
         let Some(fetch) = self.fetch.as_ref().filter(|fetch| !fetch.is_empty()) else { return };
         if let Some(origin) = peek_carried(message).and_then(|carried| fetch.origin(carried.span)) {
-            let is_named = set_carried(message, origin);
-            debug_assert!(is_named, "of the same length");
+            rename(message, origin);
         }
     }
 
@@ -147,7 +146,7 @@ impl Border {
     /// A message that waited is done with.
     fn spare(&mut self, message: Vec<u8>) {
         if let Some(fetch) = &mut self.fetch {
-            fetch.spare(message);
+            fetch.copies.give(message);
         }
     }
 
@@ -180,7 +179,7 @@ impl Border {
         let shape = self.station.shape();
         while let Some((header, message)) = self.fetch.as_mut().and_then(Fetch::ready) {
             // Only that place has it no more: whoever is elsewhere sends his request again, and is asked for it.
-            if missing > 0 && shape.place(Node(header.sender as u32)) != place {
+            if missing > 0 && shape.place(sender(&header).0) != place {
                 self.refuse_or_hand_in(header, &message);
             } else {
                 self.hand_in(header, &message);

@@ -11,24 +11,26 @@
 //!
 //! Data stays while a request over it has no answer yet, or until its time is over, or one of both ends is gone.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::mem::take;
 
-use umbra_core::chain::{CallId, Carried, Data, Node, peek_carried, set_carried};
+use umbra_core::chain::{CallId, Carried, Data, Node, peek_reply};
 use umbra_core::channel::Header;
 use umbra_core::key::Span;
 use umbra_core::time::{Lapse, Time};
 
-use super::super::offer::{OFFERS, Shelf, Table};
+use super::super::address::{receiver, sender};
+use super::super::named::rename;
+use super::super::offer::OFFERS;
 use super::super::station::{Station, StationError};
-use super::landing::{Landing, User, Waiting};
+use super::copies::{self, Copies};
+use super::landing::{Landing, Shelves, User, WINDOW, Waiting};
 
-/// Bytes that are asked for by one frame.
-pub(super) const PIECE: u64 = 64 << 10;
-/// Bytes that are asked of one place and have not come.
-pub(super) const WINDOW: u64 = 4 * PIECE;
 /// Requests that wait for data at once.
-const WAITING: usize = 64;
+const WAITING: usize = copies::MOST;
 /// Requests over fetched data without an answer at once: more than members in a place can have, so that only who makes them up
 /// gets there.
 const USERS: usize = 4096;
@@ -63,14 +65,13 @@ pub(super) enum Way {
 #[derive(Debug)]
 pub(super) struct Fetch {
     station: Station,
-    shelf: Shelf,
-    /// Of replies.
-    replies: Shelf,
+    shelves: Shelves,
     landings: Vec<Landing>,
     /// Requests that wait no more, in their order.
     ready: VecDeque<(Header, Vec<u8>)>,
-    /// What such requests and landings that are over lay in: others use it again, so that nothing is allocated for them.
-    spare: Vec<Vec<u8>>,
+    /// The messages of those that wait.
+    pub(super) copies: Copies,
+    /// What landings that are over had: others use it again, so that nothing is allocated for them.
     lists: Vec<(Vec<User>, Vec<Waiting>)>,
     serial: u32,
     /// Bytes asked of each place that have not come.
@@ -82,15 +83,12 @@ impl Fetch {
     /// Fetches into the memory of this seat.
     pub(super) fn new(station: &Station, door: Node) -> Result<Fetch, StationError> {
         let places = station.shape().places() as usize;
-        let shelf = Shelf::new(station, door, Table::Own)?;
-        let replies = Shelf::new(station, door, Table::Replies)?;
         Ok(Fetch {
             station: station.clone(),
-            shelf,
-            replies,
+            shelves: Shelves::new(station, door)?,
             landings: Vec::with_capacity(2 * OFFERS),
             ready: VecDeque::with_capacity(WAITING),
-            spare: Vec::with_capacity(WAITING),
+            copies: Copies::new(station.shape()),
             lists: Vec::with_capacity(2 * OFFERS),
             serial: 0,
             asked: vec![0; places],
@@ -116,13 +114,13 @@ impl Fetch {
         if span.offset.checked_add(span.len).is_none() {
             return Way::Without;
         }
-        let (from, to) = (Node(header.sender as u32), Node((header.hints >> 32) as u32));
+        let ((from, _), (to, _)) = (sender(&header), receiver(&header));
         let user = User { call, from, to, until: now + budget + AFTER };
         let reader = is_answer.then_some(to);
         let known = self.landings.iter().position(|landing| landing.is_for(span, reader, &user));
         let at = match known {
             Some(at) => at,
-            None => match if is_answer { &mut self.replies } else { &mut self.shelf }.reserve(span.len) {
+            None => match self.shelves.of(reader).reserve(span.len) {
                 Ok(offer) => {
                     self.serial = self.serial.wrapping_add(1);
                     let (serial, (users, waiting)) = (self.serial, self.lists.pop().unwrap_or_default());
@@ -150,7 +148,7 @@ impl Fetch {
             .iter()
             .fold((0, 0), |(users, waiting), landing| (users + landing.users.len(), waiting + landing.waiting.len()));
         let Some(landing) = self.landings.get_mut(at) else { return Way::Without };
-        let is_here = landing.come == span.len;
+        let is_here = landing.is_here();
         if landing.users.iter().any(|other| user.is(other)) {
             if !is_here {
                 return Way::WaitsAlready;
@@ -161,7 +159,7 @@ impl Fetch {
         } else {
             landing.users.push(user);
             if !is_here {
-                let message = copied(&mut self.spare, &self.station, message);
+                let message = self.copies.take(message);
                 landing.waiting.push(Waiting { user, header, message });
                 return Way::Waits;
             }
@@ -176,8 +174,8 @@ impl Fetch {
     pub(super) fn pull(&mut self) -> Option<(u32, Pull)> {
         for landing in &mut self.landings {
             let asked = self.asked.get_mut(landing.place as usize)?;
-            let len = PIECE.min(landing.span.len - landing.asked);
-            if len > 0 && *asked + len <= WINDOW {
+            let len = landing.next(*asked);
+            if len > 0 {
                 let span = Span { offset: landing.span.offset + landing.asked, len, ..landing.span };
                 landing.asked += len;
                 *asked += len;
@@ -192,8 +190,7 @@ impl Fetch {
     pub(super) fn is_idle(&self) -> bool {
         !self.landings.iter().any(|landing| {
             let asked = self.asked.get(landing.place as usize).copied().unwrap_or(WINDOW);
-            let len = PIECE.min(landing.span.len - landing.asked);
-            len > 0 && asked + len <= WINDOW
+            landing.next(asked) > 0
         })
     }
 
@@ -219,39 +216,26 @@ impl Fetch {
         if landing.come + len > landing.asked {
             return None;
         }
-        let shelf = if landing.reader.is_some() { &self.replies } else { &self.shelf };
+        let shelf = self.shelves.of(landing.reader);
         shelf.fill(&self.station, &landing.offer, landing.come, bytes).ok()?;
         landing.come += len;
-        if landing.come < landing.span.len {
+        if !landing.is_here() {
             return Some(());
         }
         shelf.lay(&self.station, &mut landing.offer, landing.reader).ok()?;
         let here = landing.offer.data();
         self.ready.extend(landing.waiting.drain(..).map(|Waiting { header, mut message, .. }| {
             if let Data::Span(span) = here {
-                let is_named = set_carried(&mut message, span);
-                debug_assert!(is_named, "only such requests wait");
+                rename(&mut message, span);
             }
             (header, message)
         }));
         Some(())
     }
 
-    /// The next request that waits no more. Its message is to be given [back](Self::spare).
+    /// The next request that waits no more. Its message is to be given [back](Copies::give).
     pub(super) fn ready(&mut self) -> Option<(Header, Vec<u8>)> {
         self.ready.pop_front()
-    }
-
-    /// A copy of a message, to be given [back](Self::spare).
-    pub(super) fn copy(&mut self, message: &[u8]) -> Vec<u8> {
-        copied(&mut self.spare, &self.station, message)
-    }
-
-    /// A message is done with.
-    pub(super) fn spare(&mut self, message: Vec<u8>) {
-        if self.spare.len() < WAITING {
-            self.spare.push(message);
-        }
     }
 
     /// A request is over: it was answered, refused, or given up; if it waits, it does not go on.
@@ -261,8 +245,8 @@ impl Fetch {
 
     /// A message is dropped here: if it is an answer, nobody reads its reply.
     pub(super) fn unheard(&mut self, header: &Header, message: &[u8]) {
-        if let Some(carried) = peek_carried(message).filter(|carried| carried.is_answer) {
-            self.over(carried.call, Node(header.sender as u32), Node((header.hints >> 32) as u32));
+        if let Some(carried) = peek_reply(message) {
+            self.over(carried.call, sender(header).0, receiver(header).0);
         }
     }
 
@@ -279,7 +263,7 @@ impl Fetch {
             *asked = 0;
         }
         self.gone(is_gone);
-        let cut = |landing: &Landing| landing.place == place && landing.come < landing.span.len;
+        let cut = |landing: &Landing| landing.place == place && !landing.is_here();
         let others = self.landings.iter_mut().filter(|landing| cut(landing));
         let others = others.flat_map(|landing| landing.waiting.drain(..));
         self.ready.extend(others.map(|waiting| (waiting.header, waiting.message)));
@@ -297,7 +281,7 @@ impl Fetch {
             start.checked_add(span.len).filter(|&end| end <= whole.len).map(|_| start)
         };
         // What an answer tells of is nobody's but its reader's.
-        let is_given = |landing: &&Landing| landing.come == landing.span.len && landing.reader.is_none();
+        let is_given = |landing: &&Landing| landing.is_here() && landing.reader.is_none();
         let mut whole = self.landings.iter().filter(|landing| is_given(landing) && !landing.is_cut_off);
         whole.find_map(|landing| {
             let (start, Data::Span(here)) = (inside(landing.span)?, landing.offer.data()) else { return None };
@@ -326,7 +310,7 @@ impl Fetch {
     /// Forgets who is over; whether the reply of its answer has come is told as well.
     fn forget(&mut self, is_over: impl Fn(&User, bool) -> bool) {
         for landing in &mut self.landings {
-            let is_read = landing.reader.is_some() && landing.come == landing.span.len;
+            let is_read = landing.reader.is_some() && landing.is_here();
             landing.users.retain(|user| !is_over(user, is_read));
             landing.waiting.retain(|waiting| !is_over(&waiting.user, is_read));
         }
@@ -339,12 +323,11 @@ impl Fetch {
     }
 
     fn remove(&mut self, is_over: impl Fn(&Landing, &Station) -> bool) {
-        let Fetch { shelf, replies, station, landings, lists, .. } = self;
+        let Fetch { shelves, station, landings, lists, .. } = self;
         landings.retain_mut(|landing| {
             let over = is_over(landing, station);
             if over {
-                let shelf = if landing.reader.is_some() { &mut *replies } else { &mut *shelf };
-                shelf.take_back(station, &landing.offer);
+                shelves.of(landing.reader).take_back(station, &landing.offer);
                 let (mut users, mut waiting) = (take(&mut landing.users), take(&mut landing.waiting));
                 users.clear();
                 waiting.clear();
@@ -352,135 +335,5 @@ impl Fetch {
             }
             !over
         });
-    }
-}
-
-/// A copy of a message, in what lies there if there is something, or where the longest one has room.
-fn copied(spare: &mut Vec<Vec<u8>>, station: &Station, message: &[u8]) -> Vec<u8> {
-    let mut copy = spare.pop().unwrap_or_else(|| Vec::with_capacity(station.shape().message_bytes as usize));
-    copy.clear();
-    copy.extend_from_slice(message);
-    copy
-}
-
-#[cfg(test)]
-mod tests {
-    use umbra_core::chain::{Edge, Life, RESPONSE, VERSION, peek_carried};
-    use umbra_core::key::Key;
-    use umbra_core::peer::{Peer, WorldRank};
-
-    use super::super::super::shape::Shape;
-    use super::*;
-
-    const PLACE: u32 = 1;
-    const THERE: Node = Node(2);
-    const START: Time = Time(1);
-
-    fn fetch() -> Fetch {
-        let shape = Shape { offer_bytes: 4096, ..Shape::new(2) }.joined(0, 3);
-        let station = Station::create("fetch", shape).unwrap();
-        Fetch::new(&station, Node(1)).unwrap()
-    }
-
-    /// What a message from there says of 800 bytes, the first that are laid out there.
-    fn carried(seq: u64, is_answer: bool) -> Carried {
-        let key = Key::new(Peer::rank(WorldRank(THERE.0)).unwrap(), 0, 0);
-        Carried {
-            is_answer,
-            call: CallId { root: Node(0), life: Life(1), seq },
-            edge: Edge { index: 0, generation: 0, ordinal: 0 },
-            span: Span { key, offset: 0, len: 800 },
-            budget: Lapse::from_secs(10),
-        }
-    }
-
-    /// A message that says so, an answer.
-    fn message() -> Vec<u8> {
-        let mut message = vec![0; RESPONSE];
-        (message[0], message[1], message[2], message[28], message[36]) = (VERSION, 2, 64, 24, 1);
-        let Span { key, offset, len } = carried(1, true).span;
-        [key.to_bits(), offset, len].iter().for_each(|word| message.extend(word.to_le_bytes()));
-        assert!(peek_carried(&message).is_some_and(|said| said.span == carried(1, true).span));
-        message
-    }
-
-    fn header(sender: Node) -> Header {
-        Header { sender: sender.0.into(), ..Header::default() }
-    }
-
-    fn request(fetch: &mut Fetch, place: u32, carried: &Carried) -> Way {
-        fetch.request(place, header(THERE), carried, &message(), START)
-    }
-
-    /// Asks for what is named, and has it come.
-    fn come(fetch: &mut Fetch, place: u32, carried: &Carried) -> Way {
-        assert_eq!(request(fetch, place, carried), Way::Waits);
-        assert_eq!(request(fetch, place, carried), Way::WaitsAlready);
-        let (_, pull) = fetch.pull().unwrap();
-        fetch.data(place, pull.serial, 0, &[pull.serial as u8; 800]).unwrap();
-        let (_, message) = fetch.ready().unwrap();
-        fetch.spare(message);
-        request(fetch, place, carried)
-    }
-
-    #[test]
-    fn a_reply_of_the_same_name_in_another_call_is_another_one() {
-        for is_lost in [false, true] {
-            let mut fetch = fetch();
-            let first = come(&mut fetch, PLACE, &carried(1, true));
-            if is_lost {
-                fetch.part(PLACE, |node| node == THERE);
-            }
-            let second = come(&mut fetch, PLACE, &carried(2, true));
-            assert!(matches!((first, second), (Way::On(first), Way::On(second)) if first != second));
-            // It is given to nobody else.
-            assert_eq!(fetch.here(carried(1, true).span), None);
-        }
-    }
-
-    #[test]
-    fn data_of_the_same_name_is_other_data_after_the_way_to_its_maker_was_lost() {
-        // It came from its maker, or by way of another place.
-        for way in [PLACE, 2] {
-            let mut fetch = fetch();
-            let first = come(&mut fetch, way, &carried(1, false));
-            assert_eq!(request(&mut fetch, way, &carried(2, false)), first);
-            let Way::On(here) = first else { panic!("it has come") };
-            assert_eq!(fetch.here(carried(1, false).span), Some(here));
-            assert_eq!(fetch.origin(here), Some(carried(1, false).span));
-            // Somebody beyond another way still uses it.
-            assert_eq!(fetch.request(way, header(Node(4)), &carried(3, false), &[], START), first);
-            fetch.part(PLACE, |node| node == THERE);
-            assert_eq!((fetch.here(carried(1, false).span), fetch.origin(here)), (None, None));
-            let second = come(&mut fetch, PLACE, &carried(4, false));
-            assert!(matches!(second, Way::On(other) if other != here));
-        }
-    }
-
-    #[test]
-    fn a_reply_whose_answer_is_dropped_leaves_no_memory_taken() {
-        let mut fetch = fetch();
-        assert!(matches!(come(&mut fetch, PLACE, &carried(1, true)), Way::On(_)));
-        // Another call's.
-        let mut other = message();
-        other[12] ^= 1;
-        fetch.unheard(&header(THERE), &other);
-        assert!(!fetch.is_empty());
-        let mut its = carried(1, true);
-        its.call = peek_carried(&message()).unwrap().call;
-        assert!(matches!(come(&mut fetch, PLACE, &its), Way::On(_)));
-        fetch.unheard(&header(THERE), &message());
-        fetch.over(carried(1, true).call, THERE, Node(0));
-        assert!(fetch.is_empty());
-    }
-
-    #[test]
-    fn what_waits_already_is_not_refused_though_no_more_may_wait() {
-        let mut fetch = fetch();
-        for seq in 0..WAITING as u64 {
-            assert_eq!(request(&mut fetch, PLACE, &carried(seq, false)), Way::Waits);
-        }
-        assert_eq!(request(&mut fetch, PLACE, &carried(WAITING as u64, false)), Way::Refused);
-        assert_eq!(request(&mut fetch, PLACE, &carried(0, false)), Way::WaitsAlready);
     }
 }

@@ -11,7 +11,7 @@ use umbra_core::key::Span;
 
 use super::super::offer::{look_as, release};
 use super::super::station::Station;
-use super::fetch::{PIECE, WINDOW};
+use super::landing::{PIECE, WINDOW};
 
 /// Pieces that a place may have asked for at once, short ones and those of calls given up since included.
 const PIECES: usize = 1024;

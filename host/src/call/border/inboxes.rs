@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use umbra_core::chain::{Life, Node, busy};
 use umbra_core::channel::{Header, Port, SendError};
 
+use super::super::address::sender;
 use super::super::station::Station;
 use crate::sys::futex::Futex;
 
@@ -63,7 +64,7 @@ impl Inboxes {
     /// Drops what waits of these senders, and tells of each message.
     pub(super) fn forget(&mut self, is_gone: impl Fn(Node) -> bool, mut dropped: impl FnMut(&Header, &[u8])) {
         self.waiting.retain(|Waiting { header, message, .. }| {
-            let stays = !is_gone(Node(header.sender as u32));
+            let stays = !is_gone(sender(header).0);
             if !stays {
                 dropped(header, message);
             }
@@ -116,19 +117,9 @@ impl Inboxes {
     }
 }
 
-/// What an inbox is told of a message.
-pub(super) fn header((from, life): (Node, Life), (to, meant): (Node, Life)) -> Header {
-    let word = |node: u32, life: u32| u64::from(life) << 32 | u64::from(node);
-    Header { hints: word(meant.0, to.0), sender: word(from.0, life.0), ..Header::default() }
-}
-
-/// That of an answer to a message.
-pub(super) fn turned(header: &Header) -> Header {
-    Header { hints: header.sender.rotate_left(32), sender: header.hints.rotate_left(32), ..*header }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::super::address::header;
     use super::super::super::shape::Shape;
     use super::*;
 

@@ -9,6 +9,8 @@ use umbra_core::chain::{CallId, Node};
 use umbra_core::channel::Header;
 use umbra_core::time::Time;
 
+use super::super::address::{receiver, sender};
+
 /// Answers that are kept at once: more than members in a place can have asked for, so that only who makes them up gets there.
 const MOST: usize = 4096;
 
@@ -33,7 +35,7 @@ impl Answers {
 
     /// Whether the answer to this call of these two is kept.
     pub(super) fn keeps(&self, call: CallId, header: &Header) -> bool {
-        let ends = |header: &Header| (header.sender as u32, header.hints >> 32);
+        let ends = |header: &Header| (sender(header).0, receiver(header).0);
         self.0.iter().any(|kept| kept.call == call && ends(&kept.header) == ends(header))
     }
 
@@ -55,8 +57,6 @@ impl Answers {
 
     /// These members are gone.
     pub(super) fn gone(&mut self, is_gone: impl Fn(Node) -> bool) {
-        self.0.retain(|Kept { header, .. }| {
-            !is_gone(Node(header.sender as u32)) && !is_gone(Node((header.hints >> 32) as u32))
-        });
+        self.0.retain(|Kept { header, .. }| !is_gone(sender(header).0) && !is_gone(receiver(header).0));
     }
 }

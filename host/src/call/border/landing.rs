@@ -5,7 +5,32 @@ use umbra_core::channel::Header;
 use umbra_core::key::Span;
 use umbra_core::time::Time;
 
-use super::super::offer::Offer;
+use super::super::offer::{Offer, Shelf, Table};
+use super::super::station::{Station, StationError};
+
+/// Bytes that are asked for by one frame.
+pub(super) const PIECE: u64 = 64 << 10;
+/// Bytes that are asked of one place and have not come.
+pub(super) const WINDOW: u64 = 4 * PIECE;
+
+/// Where it lies: data of calls, and replies, which have one reader each.
+#[derive(Debug)]
+pub(super) struct Shelves {
+    data: Shelf,
+    replies: Shelf,
+}
+
+impl Shelves {
+    pub(super) fn new(station: &Station, door: Node) -> Result<Shelves, StationError> {
+        let shelf = |table| Shelf::new(station, door, table);
+        Ok(Shelves { data: shelf(Table::Own)?, replies: shelf(Table::Replies)? })
+    }
+
+    /// The one for what this reader has, or anybody.
+    pub(super) const fn of(&mut self, reader: Option<Node>) -> &mut Shelf {
+        if reader.is_some() { &mut self.replies } else { &mut self.data }
+    }
+}
 
 /// A request over fetched data that has no answer yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +73,17 @@ impl Landing {
     /// Who has laid it out.
     pub(super) fn maker(&self) -> Node {
         Node(self.span.key.owner().to_bits())
+    }
+
+    /// Whether all of it has come.
+    pub(super) const fn is_here(&self) -> bool {
+        self.come == self.span.len
+    }
+
+    /// Bytes of the next piece to be asked for, where so many were asked of its place and have not come; zero: none now.
+    pub(super) fn next(&self, asked: u64) -> u64 {
+        let len = PIECE.min(self.span.len - self.asked);
+        if asked + len <= WINDOW { len } else { 0 }
     }
 
     /// Whether a request is over this data: of the same name, where that names it still. A reply is for one answer alone.

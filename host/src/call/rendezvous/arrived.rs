@@ -4,7 +4,7 @@
 //! [`Mode::ORDERED`](umbra_core::chain::Mode::ORDERED) or while the function of its parent goes on, is copied at the end of that
 //! turn, so that none of those others waits for the room that it has. One that nobody reads is released.
 
-use umbra_core::chain::{Answer, CallId, Edge, Machine, Node, peek_carried};
+use umbra_core::chain::{Answer, CallId, Edge, Machine, Node, peek_reply};
 use umbra_core::key::Span;
 
 use super::super::offer::{look_as, release};
@@ -51,7 +51,7 @@ impl Arrived {
 
     /// A message came for a member here.
     pub(super) fn note(&mut self, to: Node, message: &[u8]) {
-        if let Some(carried) = peek_carried(message).filter(|carried| carried.is_answer)
+        if let Some(carried) = peek_reply(message)
             && self.told.len() < TOLD
         {
             self.told.push(Told { call: carried.call, edge: carried.edge, to, span: carried.span });
