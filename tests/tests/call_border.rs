@@ -29,6 +29,8 @@ const WINDOW: usize = 256 << 10;
 const LOOK: Duration = Duration::from_millis(5);
 /// After how long without a sign of life a member counts as dead: longer than a machine that is loaded keeps one from its turn.
 const SILENCE: Duration = Duration::from_millis(1500);
+/// Questions on their way at once.
+const FEW: u64 = 8;
 /// Turns after which nothing is expected any more.
 const TURNS: usize = 100_000;
 /// Far beyond anything that a loaded machine needs.
@@ -481,12 +483,14 @@ fn an_answer_that_waits_at_a_border_for_memory_is_no_silence() {
     assert_eq!(world.fetched()[0], u64::from(bytes));
     world.places[0].members[1] = Some(maker);
     world.turn_until(|world| world.places[0].members[0].as_mut().unwrap().test(second).unwrap());
-    // Each came once.
+    // Each came once; questions that were still on their way may have the answer again.
     (0..100).for_each(|_| world.turn());
-    assert_eq!(world.fetched()[0], 2 * u64::from(bytes));
+    let fetched = world.fetched()[0];
     let mut first = other(&mut world);
     assert!(first.wait(second, Duration::ZERO).unwrap().data == vectors_sum(&[0, 3].map(Node), bytes));
-    assert_eq!(first.figures().stale, 0);
+    let again = first.figures().stale;
+    assert!(again <= FEW, "{again} more than one came");
+    assert!((2..=2 + again).contains(&(fetched / u64::from(bytes))), "{fetched} bytes, {again} more than one came");
     world.places[0].members[0] = Some(first);
     // Whoever took no turns was thought silent, or has its answer.
     let _ = world.end(handle);

@@ -20,6 +20,10 @@ use umbra_tests::call::{
 use umbra_tests::crowd::wire::Wire;
 
 const MIB: u32 = 1 << 20;
+
+/// Bytes of an answer without data, and of the span of a reply in it.
+const ANSWER: u64 = 48 + 24;
+
 fn together(members: u16, offer_bytes: u64) -> Together {
     let station = Station::create("replies", Shape { offer_bytes, ..Shape::new(members) }).unwrap();
     Together((0..u32::from(members)).map(|node| member(&station, Node(node), 8)).collect())
@@ -44,8 +48,7 @@ fn s60_a_mebibyte_of_each_of_nine_members_is_summed_over_any_tree() {
         let reply = crowd.run(&Call { plan, ..vectors(&all, &[], MIB) }).unwrap();
         assert_eq!(reply.members, 9);
         assert!(reply.data == sum, "{plan:?}");
-        // Eight answers of 48 bytes, and the span of a reply in each.
-        assert_eq!(answered(&crowd) - before, 8 * (48 + 24), "{plan:?}");
+        assert_eq!(answered(&crowd) - before, 8 * ANSWER, "{plan:?}");
     }
 }
 
@@ -191,7 +194,7 @@ fn an_answer_that_waits_for_memory_is_no_silence_and_waits_once() {
     let station = Station::create("replies", Shape { offer_bytes: bytes.into(), ..Shape::new(2) }).unwrap();
     // Longer than a loaded machine keeps a thread from its turn.
     let silence = Lapse::from_millis(1500);
-    let settings = |config| Config { ask: Lapse::from_millis(10), silence, classes: 0, ..config };
+    let settings = |config| Config { ask: Lapse::from_micros(100), silence, classes: 0, ..config };
     let members = [0, 1].map(|node| member_with(&station, Node(node), 8, settings));
     let mut crowd = Together(members.into());
     let offer = crowd.0[1].offer(&[1; 60_000]).unwrap();
@@ -206,9 +209,11 @@ fn an_answer_that_waits_for_memory_is_no_silence_and_waits_once() {
     crowd.0[1].take_back(offer);
     let reply = crowd.end(0, handle).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(reply.data == vectors_sum(&nodes(2), bytes));
-    // What waited went once.
+    // What waited went once; a question that was still on its way has the answer again.
     (0..10).for_each(|_| crowd.turn());
-    assert_eq!(crowd.0[0].figures().stale + crowd.0[0].figures().malformed, 0);
+    let again = crowd.0[0].figures().stale;
+    assert!(again <= 1, "{again} more than one came");
+    assert_eq!(crowd.0[0].figures().malformed, 0);
     assert_eq!(answered(&crowd), before);
 }
 
