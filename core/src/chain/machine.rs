@@ -2,7 +2,8 @@
 
 use zerocopy::IntoBytes;
 
-use super::context::{Context, NIL, Out, State};
+use super::context::{Context, Out, State};
+use super::due::Due;
 use super::forward::Sent;
 use super::kids::Kids;
 use super::laid::Listed;
@@ -52,17 +53,6 @@ pub enum Action {
     },
 }
 
-/// Contexts with something to do, strung together through themselves.
-#[derive(Clone, Copy, Debug)]
-struct Line {
-    head: u32,
-    tail: u32,
-}
-
-impl Line {
-    const EMPTY: Line = Line { head: NIL, tail: NIL };
-}
-
 /// The machine; see the [module](super).
 ///
 /// # What whoever drives it guarantees
@@ -98,9 +88,9 @@ pub struct Machine<S: Storage> {
     /// Whose list lies in it.
     pub(super) listed: Option<Listed>,
     /// Answers and callbacks.
-    up: Line,
+    pub(super) up: Due,
     /// Functions and requests.
-    down: Line,
+    pub(super) down: Due,
     pub(super) used: [u16; CLASSES_MAX],
     /// Classes of which no call has a place.
     pub(super) unused: u8,
@@ -150,8 +140,8 @@ impl<S: Storage> Machine<S> {
             line: super::room::Line::EMPTY,
             scratch,
             listed: None,
-            up: Line::EMPTY,
-            down: Line::EMPTY,
+            up: Due::NOBODY,
+            down: Due::NOBODY,
             used: [0; CLASSES_MAX],
             unused: classes,
             open: 0,
@@ -228,51 +218,6 @@ impl<S: Storage> Machine<S> {
             if let Some(action) = self.step(id, now, buffer) {
                 return Some(action);
             }
-        }
-    }
-
-    fn next_ready(&mut self) -> Option<Handle> {
-        let line = if self.up.head == NIL { &mut self.down } else { &mut self.up };
-        let (id, _) = self.contexts.at(line.head)?;
-        let context = self.contexts.get_mut(id).ok()?;
-        context.queued = false;
-        line.head = context.next;
-        if line.head == NIL {
-            line.tail = NIL;
-        }
-        Some(id)
-    }
-
-    /// Puts a context into its queue, if it is in none.
-    pub(super) fn ready(&mut self, id: Handle) {
-        let Ok(context) = self.contexts.get_mut(id) else { return };
-        if context.queued {
-            return;
-        }
-        context.queued = true;
-        context.next = NIL;
-        let is_up = match context.state {
-            State::Answering | State::Failing | State::Ended | State::Draining => true,
-            State::Gathering => context.parked.0 != super::context::NO_KID || context.pend == 0,
-            State::Queued | State::Running => false,
-        };
-        // What belongs together here is done in depth: few places are in use at once, and those are at hand.
-        let first = context.at_home || context.readers > 0;
-        let line = if is_up { &mut self.up } else { &mut self.down };
-        if first {
-            context.next = core::mem::replace(&mut line.head, id.index());
-            if context.next == NIL {
-                line.tail = id.index();
-            }
-            return;
-        }
-        let last = core::mem::replace(&mut line.tail, id.index());
-        if last == NIL {
-            line.head = id.index();
-        } else if let Some((before, _)) = self.contexts.at(last)
-            && let Ok(before) = self.contexts.get_mut(before)
-        {
-            before.next = id.index();
         }
     }
 

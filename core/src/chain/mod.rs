@@ -41,6 +41,7 @@
 mod column;
 mod context;
 mod depart;
+mod due;
 mod forward;
 mod frame;
 mod functions;

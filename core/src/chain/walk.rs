@@ -63,7 +63,8 @@ impl<S: Storage> Machine<S> {
         let layout = &context.layout;
         let (list, (header, data)) = (came.list(layout), came.header_and_data(layout));
         let data = data_of(context.mode, data);
-        Some(Way { context, own, list, header, data, room })
+        let (sent, rendezvous) = (context.sent(), context.rendezvous());
+        Some(Way { context, own, list, header, data, sent, rendezvous, room })
     }
 
     /// The next run of a walk; `None` when it has ended.

@@ -7,7 +7,7 @@ use super::frame::{Frame, Role};
 use super::kids::pieces;
 use super::layout::Layout;
 use super::list::List;
-use super::message::Mode;
+use super::message::{Caps, Mode};
 use super::name::Tag;
 use super::reply::{Reply, Written};
 use super::report::Code;
@@ -21,6 +21,9 @@ pub(super) struct Way<'a> {
     pub(super) list: List<'a>,
     pub(super) header: &'a [u8],
     pub(super) data: Data<'a>,
+    /// How much of a reply is in answers, and how much data may be elsewhere: looked up once for all runs.
+    pub(super) sent: Caps,
+    pub(super) rendezvous: Option<u32>,
     /// Bytes of memory of each call.
     pub(super) room: usize,
 }
@@ -189,8 +192,8 @@ impl<'a> Way<'a> {
 
     #[inline]
     fn lend(&mut self) -> Way<'_> {
-        let Way { context, own, list, header, data, room } = self;
-        Way { context, own, list: *list, header, data: *data, room: *room }
+        let Way { context, own, list, header, data, sent, rendezvous, room } = self;
+        Way { context, own, list: *list, header, data: *data, sent: *sent, rendezvous: *rendezvous, room: *room }
     }
 
     #[inline]
@@ -204,7 +207,7 @@ impl<'a> Way<'a> {
     /// What the function of the child at hand is given.
     #[inline(always)]
     fn func(self) -> Option<Work<'a>> {
-        let (rendezvous, caps) = (self.context.rendezvous(), self.context.sent());
+        let (rendezvous, caps) = (self.rendezvous, self.sent);
         let Context { layout, walk, call, .. } = self.context;
         let place = self.own.as_mut_bytes().get_mut(layout.reply_range(walk.level + 1))?;
         let (header, data) = place.split_at_mut_checked(usize::from(caps.header))?;
@@ -224,7 +227,7 @@ impl<'a> Way<'a> {
     /// What the callback for the answer of the child at hand is given.
     #[inline(always)]
     fn callback(self) -> Option<Work<'a>> {
-        let (rendezvous, caps) = (self.context.rendezvous(), self.context.sent());
+        let (rendezvous, caps) = (self.rendezvous, self.sent);
         let Context { layout, walk, call, parent, .. } = self.context;
         let (top, child, at) = (walk.top.piece, walk.child, usize::from(caps.header));
         let parent = match walk.level.checked_sub(1) {

@@ -19,7 +19,8 @@ const TAIL: usize = HEADER;
 /// The hint for receivers, and beside it what senders sleep on.
 const HEAD: usize = TAIL + 16;
 const HINTS: usize = HEAD + 16;
-const LINE: usize = 8;
+/// Words of a line.
+pub(super) const LINE: usize = 8;
 /// Words of a slot before its block: the slot's own, then what a message says about itself.
 pub(super) const SLOT_HEADER: usize = 6;
 

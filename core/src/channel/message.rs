@@ -172,6 +172,7 @@ impl<'a> Messages<'a> {
         if len > self.block {
             return Err(SendError::TooLarge { len, block: self.block });
         }
+        self.queue.fetch_to_send(SLOT_HEADER * WORD + len);
         let claim = self.queue.claim(by)?;
         match self.bytes(claim.slot()).and_then(|block| block.part(0, len).ok()) {
             Some(bytes) => Ok((claim, bytes)),
@@ -236,6 +237,7 @@ impl<'a> Messages<'a> {
                 continue;
             }
             let Some(take) = self.queue.take(&glimpse, by) else { continue };
+            self.queue.fetch_next(take.position);
             return self.taken(take).ok_or_else(|| ReceiveError::Damaged.into());
         }
         Err(ReceiveError::Damaged.into())

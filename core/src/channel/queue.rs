@@ -159,6 +159,7 @@ impl<'a> Queue<'a> {
             // What is not even free for this lap was passed over by nobody: the hint is damaged.
             return if now.lap() == lap { Ok(Found::Nothing) } else { Err(Damaged) };
         };
+        self.fetch_to_take(slot);
         let Some(word) = self.named(cell, now, slot)? else { return Ok(Found::Moved) };
         if word.state() == State::Held {
             let full = now.lap() < lap;
@@ -326,6 +327,19 @@ impl<'a> Queue<'a> {
         self.clear(self.cell(position), cell);
         self.head.store(position.wrapping_add(1), Ordering::Release);
         Some(Take { slot, word: word.taken(by), position: Position(position) })
+    }
+
+    /// Has the message brought near that comes after this one, if there is one already.
+    #[inline]
+    pub(super) fn fetch_next(&self, Position(position): Position) {
+        if cfg!(loom) {
+            return;
+        }
+        let next = position.wrapping_add(1);
+        let cell = Cell::load(self.cell(next));
+        if let Some(slot) = cell.slot().filter(|_| cell.lap() == lap(next, self.shift)) {
+            self.fetch_to_take(slot);
+        }
     }
 
     /// Gives the slot of a received message back.

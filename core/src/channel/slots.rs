@@ -11,12 +11,17 @@
 //! is missing, because a process died between its step and its look, is restored by the reclaim of that process.
 
 use super::error::SendError;
+use super::layout::LINE;
 use super::queue::Queue;
 use super::word::{Slot, State};
 use crate::atomic::{AtomicU64, Ordering, fence};
+use crate::fetch::{fetch_to_read, fetch_to_write};
 
 /// Passes over the bits in which others may be faster before a claim answers "full".
 const PASSES: u32 = 8;
+/// Lines of a message that are brought near: those of a short one. The processor sees by itself that more are read in a row.
+const NEAR: usize = 3;
+const LINE_BYTES: usize = LINE * size_of::<u64>();
 
 /// A slot that its holder fills; [`Queue::publish`] sends it.
 #[derive(PartialEq, Eq, Debug)]
@@ -39,6 +44,38 @@ impl<'a> Queue<'a> {
     #[inline]
     pub(super) fn slot_word(&self, slot: usize) -> Option<&'a AtomicU64> {
         if slot < self.plan.slots { self.slots.get(slot * self.plan.stride) } else { None }
+    }
+
+    /// Has the lines brought near at once that a sender of so many bytes, with what its message says about itself, is about to
+    /// write, and the receiver has had: else each step of a send waits for its line, for it comes after a swap. Not that of the
+    /// cell, at which a receiver who waits looks again and again: he would take it back before it is written.
+    #[inline]
+    pub(super) fn fetch_to_send(&self, len: usize) {
+        if cfg!(loom) {
+            return;
+        }
+        // The first word of bits alone: where it has none, many messages wait, and nobody waits for this one.
+        let bits = self.hints.first().map_or(0, |hint| hint.load(Ordering::Relaxed));
+        if bits != 0 {
+            self.fetch_slot(bits.trailing_zeros() as usize, len.div_ceil(LINE_BYTES), fetch_to_write);
+        }
+    }
+
+    /// Has the lines brought near at once that whoever comes upon the message in this slot is about to read.
+    #[inline]
+    pub(super) fn fetch_to_take(&self, slot: usize) {
+        self.fetch_slot(slot, NEAR, fetch_to_read);
+    }
+
+    /// Has this many lines of a slot, or the first few of more, brought near.
+    #[inline(always)]
+    fn fetch_slot(&self, slot: usize, lines: usize, fetch: impl Fn(*const AtomicU64)) {
+        if slot >= self.plan.slots {
+            return;
+        }
+        let start = slot * self.plan.stride;
+        let lines = lines.min(NEAR).min(self.plan.stride / LINE);
+        (0..lines).filter_map(|line| self.slots.get(start + line * LINE)).for_each(|word| fetch(word));
     }
 
     /// Takes a free slot, to be filled and published.

@@ -83,7 +83,7 @@ impl Member {
             Err(failed) => Err(failed),
         };
         self.machine.release(handle)?;
-        self.turn();
+        self.go_on();
         delivered.map_err(WaitError::Failed)
     }
 }

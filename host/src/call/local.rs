@@ -208,11 +208,17 @@ impl Within {
     }
 
     /// A function has ended so: unless it is pending, no call is begun that was not. The next function may be another member's.
-    pub(super) fn ended_as(&mut self, verdict: Verdict) -> Verdict {
+    #[inline]
+    pub(super) fn ended_as(&mut self, verdict: Verdict) {
         if verdict != Verdict::Pending && !self.calls.is_empty() {
-            self.calls.retain(|stand| !matches!(stand, Stand::Wished(_)));
+            self.forget_wishes();
         }
-        verdict
+    }
+
+    // Apart from the way of functions that make no calls.
+    #[inline(never)]
+    fn forget_wishes(&mut self) {
+        self.calls.retain(|stand| !matches!(stand, Stand::Wished(_)));
     }
 
     const fn is_empty(&self) -> bool {
@@ -272,6 +278,13 @@ pub struct Local<'a> {
     pub(super) node: Node,
     pub(super) in_callback: bool,
     pub(super) station: &'a Station,
+}
+
+impl<'a> Local<'a> {
+    /// What functions have that run for the call of `within`.
+    pub(super) const fn of(within: &'a mut Within, node: Node, station: &'a Station) -> Local<'a> {
+        Local { within, node, in_callback: false, station }
+    }
 }
 
 impl Local<'_> {

@@ -302,7 +302,7 @@ impl Member {
         self.refuse_heirs()?;
         let answer = self.replies.answer(&self.machine, handle)?.ok_or(WaitError::NotYet)?;
         self.machine.release(handle)?;
-        self.turn();
+        self.go_on();
         answer.map_err(WaitError::Failed)
     }
 

@@ -4,10 +4,8 @@
 //! the dead sent lies in the inbox when its death is seen, so the inbox is emptied in between. What waits to be sent to the
 //! dead is not sent to its next life.
 
-use std::sync::Arc;
-
 use umbra_core::chain::{Life, Node};
-use umbra_core::channel::{Header, Port, ReceiveError, SendError};
+use umbra_core::channel::{Header, Port, SendError};
 use umbra_core::time::Time;
 
 use super::address::receiver;
@@ -15,7 +13,7 @@ use super::member::Member;
 use super::named::vouch;
 use super::outgoing::{Outgoing, Sits};
 use super::peers::{News, Peers};
-use super::station::{Sitter, Station, StationError};
+use super::station::{Seat, Sitter, Station, StationError};
 use crate::sys::clock::now;
 use crate::sys::futex::Futex;
 
@@ -47,46 +45,57 @@ impl Member {
 
     /// Takes messages out of the inbox of a seat of ours, at most so many, at the time that is `at`; whether there were any.
     pub(super) fn receive(&mut self, seat: Node, most: usize, at: Time) -> bool {
-        let station = Arc::clone(&self.station);
-        let Ok(inbox) = station.inbox(seat) else { return false };
-        let port = Port::new(inbox, station.number(self.node, self.machine.config().life), Futex);
-        let mut worked = false;
-        for _ in 0..most {
-            let (header, len) = match self.held.take() {
+        let mut taken = Taken { left: most, worked: false, is_noted: false };
+        while let Some(sender) = self.receive_until_new(seat, at, &mut taken) {
+            // Everything that the earlier life sent came before the first message of the new one.
+            if let Ok(sitter) = self.station.seat(sender).map(Seat::sitter) {
+                self.note(sender, sitter);
+            }
+            taken.is_noted = true;
+        }
+        taken.worked
+    }
+
+    /// The same until a message is of another life than is known here: that is held, and this is who sent it.
+    fn receive_until_new(&mut self, seat: Node, at: Time, taken: &mut Taken) -> Option<Node> {
+        let Member { station, peers, machine, replies, outgoing, held, pad, node, .. } = self;
+        let port = Port::new(station.inbox(seat).ok()?, station.number(*node, machine.config().life), Futex);
+        while taken.left > 0 {
+            let (header, len) = match held.take() {
                 Some(held) => held,
-                None => match port.try_receive(&mut self.pad) {
+                None => match port.try_receive(pad) {
                     Ok(received) => (received.header, received.len),
-                    Err(ReceiveError::Empty) => break,
-                    // One message, or the whole inbox, was damaged by another process.
-                    Err(_) => return worked,
+                    // None is there; or one, or the whole inbox, was damaged by another process.
+                    Err(_) => return None,
                 },
             };
-            // Everything that the earlier life sent came before the first message of the new one.
-            if let Some(sender) = self.peers.new_life(&header)
-                && let Ok(seat) = station.seat(sender)
+            if !std::mem::take(&mut taken.is_noted)
+                && let Some(sender) = peers.new_life(&header)
             {
-                self.note(sender, seat.sitter());
+                *held = Some((header, len));
+                return Some(sender);
             }
-            let Some(message) = self.pad.get_mut(..len) else { continue };
-            let is_taken = match (&self.outgoing, self.peers.ends(&header)) {
+            taken.left -= 1;
+            let Some(message) = pad.get_mut(..len) else { continue };
+            let is_taken = match (outgoing.as_ref(), peers.ends(&header)) {
                 (_, Some((from, to))) => {
-                    vouch(&station, from, self.peers.life(from), message);
-                    let is_taken = self.machine.on_message(from, to, message, at).is_ok();
+                    vouch(station, from, peers.life(from), message);
+                    let is_taken = machine.on_message(from, to, message, at).is_ok();
                     if is_taken {
-                        self.replies.note((from, to), message);
+                        replies.note((from, to), message);
                     }
                     is_taken
                 }
-                (Some(outgoing), None) if is_for_elsewhere(&station, &header) => outgoing.message(&header, message),
+                (Some(outgoing), None) if is_for_elsewhere(station, &header) => outgoing.message(&header, message),
                 _ => continue,
             };
             if !is_taken {
-                self.held = Some((header, len));
-                break;
+                *held = Some((header, len));
+                return None;
             }
-            worked = true;
+            taken.worked = true;
         }
-        worked
+        None
     }
 
     pub(super) fn send(&mut self, from: Node, to: Node, len: usize) {
@@ -222,6 +231,16 @@ impl Member {
             }
         });
     }
+}
+
+/// How far the taking of messages has come.
+struct Taken {
+    /// So many more.
+    left: usize,
+    /// There were any.
+    worked: bool,
+    /// Of the life of whoever sent the one that is held note was taken.
+    is_noted: bool,
 }
 
 /// Whether a message that lies here is for a member elsewhere.

@@ -57,9 +57,9 @@ impl Member {
         self.held.is_none() && self.outbox.is_empty() && self.within.is_empty() && !self.replies.are_waiting()
     }
 
-    /// Waits for a message, until something is due and at most until `end`. It is `at`.
-    pub(super) fn sleep(&mut self, mut at: Time, end: Time) {
-        let Ok(inbox) = self.station.inbox(self.node) else { return };
+    /// Waits for a message, until something is due and at most until `end`. It is `at`; the time afterwards.
+    pub(super) fn sleep(&mut self, mut at: Time, end: Time) -> Time {
+        let Ok(inbox) = self.station.inbox(self.node) else { return at };
         let until = [end, self.look_at, self.probe_at, self.machine.deadline().unwrap_or(Time::NEVER)];
         let mut until = until.into_iter().min().unwrap_or(end);
         if !self.outbox.is_empty()
@@ -75,7 +75,7 @@ impl Member {
         let spins = self.crowd.spins(SPINS);
         for _ in 0..spins.max(1) {
             if look().is_some() {
-                return;
+                return if spins > 0 { now() } else { at };
             }
             spin_hint();
         }
@@ -85,7 +85,7 @@ impl Member {
         for _ in 0..YIELDS {
             at = self.crowd.give_way(at);
             if look().is_some() {
-                return;
+                return at;
             }
         }
         let slept = Counted::default();
@@ -93,5 +93,6 @@ impl Member {
         let slept = slept.0.get();
         self.sleeps.all += slept;
         self.sleeps.woken += u64::from(came && slept > 0);
+        now()
     }
 }

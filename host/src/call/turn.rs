@@ -7,7 +7,9 @@ use umbra_core::chain::{Action, Handle, Phase, Verdict, Work};
 use umbra_core::time::{Lapse, Time};
 
 use super::local::{Local, Within};
-use super::member::{LOOK, Member, PROBE};
+use super::member::{Function, LOOK, Member, PROBE};
+use super::probe::Probe;
+use super::rendezvous::Replies;
 use crate::sys::clock::now;
 
 /// How often a member looks who has died while no call is under way: then nobody waits for the news.
@@ -21,29 +23,34 @@ const BATCH: usize = 64;
 impl Member {
     /// Serves the calls of others until `done` says so, at most so long, and [heirs](Self::is_inherited) not at all; whether it did.
     pub fn serve_until(&mut self, patience: Duration, mut done: impl FnMut(&mut Member) -> bool) -> bool {
-        let end = now() + Lapse(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
+        let mut at = now();
+        let end = at + Lapse(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
         loop {
-            let worked = self.turn();
+            let worked = self.turn_at(at);
             // A child may come back from a function of its parent.
             if !self.is_inherited() && done(self) {
                 return true;
             }
-            let at = now();
+            at = now();
             if at >= end || self.is_inherited() {
                 return false;
             }
             if !worked || self.only_waits() {
-                self.sleep(at, end);
+                at = self.sleep(at, end);
             }
         }
     }
 
     /// Does what is to be done, without waiting; whether there was anything.
     pub fn turn(&mut self) -> bool {
+        self.turn_at(now())
+    }
+
+    /// The same at the time that is `at`: whoever has just looked at the clock does not look again.
+    fn turn_at(&mut self, at: Time) -> bool {
         if self.is_inherited() {
             return false;
         }
-        let at = now();
         let mut worked = self.receive(self.node, BATCH, at);
         if self.machine.deadline().is_some_and(|due| due <= at) {
             self.machine.on_time(at);
@@ -93,22 +100,28 @@ impl Member {
         worked
     }
 
+    /// A call of ours is over whose place may be what others wait for: does what is to be done, if there is anything.
+    pub(super) fn go_on(&mut self) {
+        if !(self.machine.is_idle() && self.only_waits() && self.replies.is_empty()) {
+            self.turn();
+        }
+    }
+
     fn run(&mut self, handle: Handle) {
         let mut within = self.take_within(handle);
         let Member { machine, functions, probe, node, station, replies, .. } = self;
+        let (mut local, probe) = (Local::of(&mut within, *node, station), probe.as_ref());
         let ran = machine.run_on(handle, |function, work| {
             let Some(Some(user)) = functions.get_mut(usize::from(function)) else { return Verdict::Panic };
-            let in_callback = matches!(work.phase, Phase::Wait(_));
-            let mut local = Local { within: &mut within, node: *node, in_callback, station };
-            let mut run = |work: &mut Work<'_>| {
-                catch_unwind(AssertUnwindSafe(|| user(work, &mut local))).unwrap_or(Verdict::Panic)
+            local.in_callback = matches!(work.phase, Phase::Wait(_));
+            let probe = probe.filter(|probe| probe.sees(function));
+            let verdict = if probe.is_none() && work.rendezvous().is_none() {
+                guarded(user, work, &mut local)
+            } else {
+                watched(user, work, &mut local, probe, replies)
             };
-            let probe = probe.as_ref().filter(|probe| probe.sees(function));
-            let verdict = replies.run(work, station, |work| match probe {
-                Some(probe) => probe.run(work, run),
-                None => run(work),
-            });
-            within.ended_as(verdict)
+            local.within.ended_as(verdict);
+            verdict
         });
         let Ok((known, verdict)) = ran else { return debug_assert!(false, "the machine asked for it") };
         // A function that is pending may be known by another handle from now on.
@@ -119,4 +132,25 @@ impl Member {
         }
         self.settle(within, verdict);
     }
+}
+
+/// Runs the user's code, which may panic.
+#[inline]
+fn guarded(user: &mut Function, work: &mut Work<'_>, local: &mut Local<'_>) -> Verdict {
+    catch_unwind(AssertUnwindSafe(|| user(work, local))).unwrap_or(Verdict::Panic)
+}
+
+/// The same, for somebody who looks at it, or has a long reply. Of its own, so that what others take is a short way.
+#[inline(never)]
+fn watched(
+    user: &mut Function,
+    work: &mut Work<'_>,
+    local: &mut Local<'_>,
+    probe: Option<&Probe>,
+    replies: &mut Replies,
+) -> Verdict {
+    replies.run(work, local.station, |work| match probe {
+        Some(probe) => probe.run(work, |work| guarded(user, work, local)),
+        None => guarded(user, work, local),
+    })
 }

@@ -11,6 +11,8 @@ use umbra::sys::segment::{Mapping, Segment};
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_tests::bench::{cores, pin};
 
+use crate::procs::warm;
+
 /// Words a member has; its own pair of lines.
 const WORDS: usize = 16;
 const END: u64 = u64::MAX;
@@ -76,7 +78,7 @@ impl Floor {
         };
         let children = (1..members).map(child).collect();
         let mut floor = Floor { segment, children, calls: 0 };
-        (0..100).for_each(|_| _ = floor.call());
+        warm(|| _ = floor.call());
         floor
     }
 

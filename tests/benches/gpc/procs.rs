@@ -21,6 +21,8 @@ const CALIBRATION: u32 = 30;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// What the processes of members are told that run in short time slices.
 const SHORT: &str = "short";
+/// How long processes, also those of `bcast_ack.c`, make calls before one is measured.
+const WARM: Duration = Duration::from_millis(500);
 /// How long a member serves whose maker has gone.
 const SERVED: Duration = Duration::from_secs(300);
 
@@ -115,8 +117,7 @@ impl Members {
         let children = Children(children.map(|node| process_with(slices, &station, node)).collect());
         let all = (0..u32::from(members)).map(Node).collect();
         let mut members = Members { first, all, tree: Tree::FLAT, children, short };
-        // Whoever is not there yet finds its request later.
-        (0..20).for_each(|_| _ = members.call());
+        warm(|| _ = members.call());
         members
     }
 
@@ -155,6 +156,16 @@ impl Short {
 impl Drop for Short {
     fn drop(&mut self) {
         let _ = slices::restore();
+    }
+}
+
+/// Makes calls until the system has dealt the processes to the processors: that takes it some tenths of a second, in which one
+/// processor has six of eight. Before that, one for which all of them have to be there.
+pub(crate) fn warm(mut call: impl FnMut()) {
+    call();
+    let start = Instant::now();
+    while start.elapsed() < WARM {
+        call();
     }
 }
 
