@@ -1,6 +1,7 @@
 //! Messages with a damaged head, or one of an old epoch, by `mpirun`.
 //!
-//! Over each transport they are refused and counted. Where each strip has a message there are no heads, so `MpiStrips` is not here.
+//! They are refused and counted. `MpiStrips` is not here, where a forged head would have to come with strips that agree with it:
+//! its units have heads that are damaged, end early, or announce other strips.
 //!
 //! ```text
 //! mpirun -n 2 forged_heads
