@@ -41,8 +41,7 @@ pub(super) const PROBE: Lapse = Lapse::from_micros(500);
 /// A child that was forked off takes a seat of its own: what it received as this member its parent would miss, so there
 /// [it](Self::is_inherited) does nothing.
 pub struct Member {
-    /// Behind a count of its own: members of one process that counted together would take its line from each other at every turn.
-    pub(super) station: Arc<Station>,
+    pub(super) station: Station,
     pub(super) node: Node,
     /// The process that took the seat.
     pub(super) origin: Origin,
@@ -117,7 +116,7 @@ impl Member {
         let [buffer, pad] = [filled(0, config.message_max as usize)?, filled(0, config.message_max as usize)?];
         taken.keep();
         Ok(Member {
-            station: Arc::new(station.clone()),
+            station: station.clone(),
             node,
             origin: Origin::this(),
             machine,
