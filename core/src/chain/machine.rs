@@ -10,6 +10,7 @@ use super::laid::Listed;
 use super::layout::Came;
 use super::name::Node;
 use super::notes::Queue;
+use super::room::Line;
 use super::storage::{Config, Lent, Storage};
 use super::tombs::Ring;
 use super::{Figures, functions};
@@ -83,7 +84,7 @@ pub struct Machine<S: Storage> {
     pub(super) notes: S::Notes,
     pub(super) queue: Queue,
     pub(super) waiters: S::Waiters,
-    pub(super) line: super::room::Line,
+    pub(super) line: Line,
     pub(super) scratch: S::Scratch,
     /// Whose list lies in it.
     pub(super) listed: Option<Listed>,
@@ -137,7 +138,7 @@ impl<S: Storage> Machine<S> {
             notes,
             queue: Queue::default(),
             waiters,
-            line: super::room::Line::EMPTY,
+            line: Line::EMPTY,
             scratch,
             listed: None,
             up: Due::NOBODY,

@@ -82,8 +82,7 @@ impl Member {
             },
             Err(failed) => Err(failed),
         };
-        self.machine.release(handle)?;
-        self.go_on();
+        self.release(handle)?;
         delivered.map_err(WaitError::Failed)
     }
 }

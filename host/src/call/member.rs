@@ -300,8 +300,7 @@ impl Member {
         self.serve_until(patience, |member| member.machine.outcome(handle).map_or(true, |outcome| outcome.is_some()));
         self.refuse_heirs()?;
         let answer = self.replies.answer(&self.machine, handle)?.ok_or(WaitError::NotYet)?;
-        self.machine.release(handle)?;
-        self.go_on();
+        self.release(handle)?;
         answer.map_err(WaitError::Failed)
     }
 

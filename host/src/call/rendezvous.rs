@@ -91,6 +91,14 @@ struct Unlaid {
     message: Vec<u8>,
 }
 
+/// Why a reply is not laid out.
+enum NoRoom {
+    /// There is no memory for it now: of which call it is, and until when it is waited for.
+    Now { call: CallId, until: Time },
+    /// Its answer waits already.
+    Still,
+}
+
 /// The long replies of one member, and of those that live with it.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
@@ -180,16 +188,18 @@ impl Replies {
         Ok(Some(answer))
     }
 
-    /// Lays the reply out that an answer tells of; if there is no room for it now, of which call it is, and until when it is waited
-    /// for.
+    /// Lays the reply out that an answer tells of, unless that waits for room.
     fn lay(
         &mut self,
         station: &Station,
         shelf: &mut Shelf,
         (from, to): (Node, Node),
         message: &mut [u8],
-    ) -> Result<(), (CallId, Time)> {
+    ) -> Result<(), NoRoom> {
         let Some(carried) = peek_reply(message) else { return Ok(()) };
+        if self.waits(carried.call, (from, to)) {
+            return Err(NoRoom::Still);
+        }
         let (call, until) = (carried.call, now() + carried.budget);
         if let Some(reply) = self.take(call, from) {
             match shelf.offer(station, reply.data(), Some(to)) {
@@ -199,7 +209,7 @@ impl Replies {
                 }
                 Err(error) if error.is_for_now() && self.unlaid.len() < WAITING => {
                     self.held.push(Held { call, node: from, reply: reply.shrunk() });
-                    return Err((call, until));
+                    return Err(NoRoom::Now { call, until });
                 }
                 // Its parent finds nothing, and says so.
                 Err(_) => {
@@ -301,15 +311,15 @@ impl Member {
     pub(super) fn lay(&mut self, from: Node, to: Node, len: usize) -> Option<usize> {
         let Member { replies, shelf, station, buffer, .. } = self;
         let message = buffer.get_mut(..len)?;
-        if peek_reply(message).is_some_and(|carried| replies.waits(carried.call, (from, to))) {
-            let mut word = [0; HEAD];
-            let len = alive(message, &mut word)?;
-            buffer.get_mut(..len)?.copy_from_slice(&word);
-            return Some(len);
-        }
         match replies.lay(station, shelf, (from, to), message) {
             Ok(()) => Some(len),
-            Err((call, until)) => {
+            Err(NoRoom::Still) => {
+                let mut word = [0; HEAD];
+                let len = alive(message, &mut word)?;
+                buffer.get_mut(..len)?.copy_from_slice(&word);
+                Some(len)
+            }
+            Err(NoRoom::Now { call, until }) => {
                 replies.unlaid.push(Unlaid { call, from, to, until, message: message.to_vec() });
                 None
             }

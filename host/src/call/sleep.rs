@@ -73,14 +73,18 @@ impl Member {
         let look = || (!inbox.queue().is_empty() || rings() || self.misses_somebody()).then_some(());
         // Whoever sleeps is woken late: first whoever shares this processor has his turn. What came since the last look goes first.
         let spins = self.crowd.spins(SPINS);
-        for _ in 0..spins.max(1) {
-            if look().is_some() {
-                return if spins > 0 { now() } else { at };
+        let came = (0..spins.max(1)).any(|_| {
+            let came = look().is_some();
+            if !came {
+                spin_hint();
             }
-            spin_hint();
-        }
+            came
+        });
         if spins > 0 {
             at = now();
+        }
+        if came {
+            return at;
         }
         for _ in 0..YIELDS {
             at = self.crowd.give_way(at);

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use umbra_core::chain::{Action, Handle, Phase, Verdict, Work};
+use umbra_core::error::Stale;
 use umbra_core::time::{Lapse, Time};
 
 use super::local::{Local, Within};
@@ -100,11 +101,13 @@ impl Member {
         worked
     }
 
-    /// A call of ours is over whose place may be what others wait for: does what is to be done, if there is anything.
-    pub(super) fn go_on(&mut self) {
+    /// A call of ours is over: frees its place, and does what is to be done then, because others may wait for it.
+    pub(super) fn release(&mut self, handle: Handle) -> Result<(), Stale> {
+        self.machine.release(handle)?;
         if !(self.machine.is_idle() && self.only_waits() && self.replies.is_empty()) {
             self.turn();
         }
+        Ok(())
     }
 
     fn run(&mut self, handle: Handle) {

@@ -1,8 +1,9 @@
 //! MPI's answer to the same need: a broadcast and a reduction.
 //!
 //! The reduction, of eight bytes where nothing else is said, is the acknowledgement of the broadcast. Both are made by calls that
-//! wait, and by those that do not, with a wait behind each; the faster form of a round is the one that counts. Open MPI is the peer that gates name; MPICH
-//! stands beside it for reference, and has no bar: where processes share cores it waits without giving way.
+//! wait, and by those that do not, with a wait behind each; the faster form of a round is the one that counts. Open MPI is the
+//! peer that gates name; MPICH stands beside it for reference, in the first form, and has no bar: where processes share cores it
+//! waits without giving way.
 
 use std::cell::Cell;
 use std::env::temp_dir;
