@@ -10,7 +10,7 @@ use umbra::boundary::{
     Boundary, BoundaryError, Extent, Field, Fields as _, Grid, Mesh as _, Scope, Settings, Store, Transport,
     TransportError, largest_message,
 };
-use umbra_core::boundary::{Entry, Message, Peer, Place, Shape, Vote};
+use umbra_core::boundary::{Entry, Head, Message, Peer, Place, Shape, Vote};
 
 /// Cells of a block, as many ghosts, and so many ranks in a row.
 const CELLS: u32 = 4;
@@ -29,6 +29,8 @@ pub enum Fault {
     Damaged,
     /// It is that of the message with the same number in the epoch before. The right one follows it.
     Old,
+    /// It is whole, and of another plan.
+    Foreign,
 }
 
 /// What was to be published: it is, once a message of the other side is here, or was taken.
@@ -73,7 +75,11 @@ impl<T: Transport> Transport for Forging<T> {
                 head[PAYLOAD] ^= 1;
                 return self.end.publish(message, epoch, &head);
             }
-            Fault::Damaged => return self.end.publish(message, epoch, head),
+            Fault::Foreign if self.rank() == FORGER => {
+                let silent = TransportError::Silent { rank: FORGER };
+                return self.end.publish(message, epoch, &of_another_plan(head).ok_or(silent)?);
+            }
+            Fault::Damaged | Fault::Foreign => return self.end.publish(message, epoch, head),
             Fault::Old => self.held = hold,
         }
         match &self.first {
@@ -136,6 +142,15 @@ impl<T: Transport> Transport for Forging<T> {
     }
 }
 
+/// This head, with another fingerprint and the checksum that belongs to it.
+fn of_another_plan(head: &[u8]) -> Option<Vec<u8>> {
+    let (ours, live) = Head::parse(head).ok()?;
+    let live = (0..ours.channels as usize).filter(|&channel| live.is(channel)).count();
+    let mut forged = head.to_vec();
+    Head { fingerprint: !ours.fingerprint, ..ours }.emit(live, &mut forged).ok()?;
+    Some(forged)
+}
+
 fn text(error: impl Display) -> String {
     error.to_string()
 }
@@ -188,7 +203,8 @@ pub fn refuse<T: Transport>(end: T, fault: Fault, patience: Duration) -> Result<
     fill(&mut store, 4);
     let before = *boundary.counts();
     let victim = rank != FORGER;
-    if fault == Fault::Damaged && victim {
+    let refuses = victim && fault != Fault::Old;
+    if refuses {
         boundary.set_deadline(Some(SHORT));
         named(&boundary.exchange(&mut store.stage(0)))?;
         let set = boundary.set(&mut store.stage(0), Scope::Any);
@@ -201,7 +217,7 @@ pub fn refuse<T: Transport>(end: T, fault: Fault, patience: Duration) -> Result<
     }
     let counts = *boundary.counts();
     let counted = (counts.refused - before.refused, counts.old - before.old);
-    let expected = (u64::from(victim && fault == Fault::Damaged), u64::from(victim && fault == Fault::Old));
+    let expected = (u64::from(refuses), u64::from(victim && fault == Fault::Old));
     if counted == expected { Ok(boundary) } else { Err(format!("refused and old: {counted:?} and not {expected:?}")) }
 }
 

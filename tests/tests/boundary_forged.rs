@@ -1,4 +1,4 @@
-//! Heads that are damaged, or of an old epoch (s31, s45).
+//! Heads that are damaged, of an old epoch, or of another plan (s31, s45).
 //!
 //! Over memory that ranks share; other transports run the same in their own tests.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -11,8 +11,8 @@ use umbra_tests::forged::{Fault, extent, refuse};
 use umbra_tests::rig::PATIENCE;
 
 #[test]
-fn s31_and_s45_a_head_that_is_damaged_or_of_an_old_epoch_is_refused_and_counted() {
-    for fault in [Fault::Damaged, Fault::Old] {
+fn s31_and_s45_a_head_that_is_damaged_or_of_an_old_epoch_or_of_another_plan_is_refused_and_counted() {
+    for fault in [Fault::Damaged, Fault::Old, Fault::Foreign] {
         let extent = extent().unwrap();
         let segment = Arc::new(Fabric::segment(extent).unwrap());
         let end = |rank| Fabric::attach(segment.clone(), extent, rank).unwrap();

@@ -1,7 +1,7 @@
-//! Messages with a damaged head, or one of an old epoch, by `mpirun`.
+//! Messages whose head is damaged, of an old epoch, or of another plan, by `mpirun`.
 //!
-//! They are refused and counted. `MpiStrips` is not here, where a forged head would have to come with strips that agree with it:
-//! its units have heads that are damaged, end early, or announce other strips.
+//! They are refused and counted. `MpiStrips` sends the strips that its own head announces, so none of its heads is damaged
+//! here: its units have such, and heads that end early or announce other strips.
 //!
 //! ```text
 //! mpirun -n 2 forged_heads
@@ -18,24 +18,31 @@ use std::error::Error;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-use umbra_mpi::{Communicator, MpiRma, MpiSlot, Window};
+use umbra::boundary::Transport;
+use umbra_mpi::{Communicator, MpiRma, MpiSlot, MpiStrips, Window};
 
 use forged::{Fault, refuse};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Both ranks over one transport.
+fn told<T: Transport>(world: Communicator, name: &str, end: T, fault: Fault) -> Result<(), Box<dyn Error>> {
+    let kept = refuse(end, fault, PATIENCE).map_err(|error| format!("{name}, {fault:?}: {error}"))?;
+    // Both ends are there until both ranks have ended.
+    world.gather(&[0])?;
+    drop(kept);
+    Ok(())
+}
+
 fn run(world: Communicator) -> Result<(), Box<dyn Error>> {
     let window = Window::allocate(&world, MpiRma::words(world.size(), forged::extent()?.message))?;
-    for fault in [Fault::Damaged, Fault::Old] {
-        let told = |name, error| format!("{name}, {fault:?}: {error}");
-        let kept = refuse(MpiSlot::new(world, Some(PATIENCE))?, fault, PATIENCE).map_err(|e| told("mpi-slot", e))?;
-        // Both ends are there until both ranks have ended.
-        world.gather(&[0])?;
-        drop(kept);
-        let end = MpiRma::new(world, &window, Some(PATIENCE))?;
-        let kept = refuse(end, fault, PATIENCE).map_err(|e| told("mpi-rma", e))?;
-        world.gather(&[0])?;
-        drop(kept);
+    for fault in [Fault::Damaged, Fault::Old, Fault::Foreign] {
+        told(world, "mpi-slot", MpiSlot::new(world, Some(PATIENCE))?, fault)?;
+        told(world, "mpi-rma", MpiRma::new(world, &window, Some(PATIENCE))?, fault)?;
+        if fault != Fault::Damaged {
+            told(world, "mpi-early", MpiStrips::early(world, Some(PATIENCE))?, fault)?;
+            told(world, "mpi-probe", MpiStrips::probing(world, Some(PATIENCE))?, fault)?;
+        }
         if world.rank() == 0 {
             writeln!(io::stdout(), "{fault:?} heads are refused and counted")?;
         }

@@ -266,6 +266,16 @@ impl Bootstrap {
         &self.config
     }
 
+    /// Who the processes of another communicator are in this job, in their order: the members of its group. All processes of
+    /// that communicator call this, and all are of the job.
+    ///
+    /// # Errors
+    /// [`BootstrapError::Mpi`].
+    pub fn members(&self, of: &Communicator) -> Result<Vec<WorldRank>, BootstrapError> {
+        let ranks = of.gather(&[u64::from(self.seat.rank.0)])?;
+        Ok(ranks.into_iter().map(|rank| WorldRank(rank as u32)).collect())
+    }
+
     /// Joins the job.
     ///
     /// # Errors

@@ -72,11 +72,10 @@ fn group(world: Communicator, nodes: u16) -> Result<(), Box<dyn Error>> {
     for rank in 0..all.size {
         same(session.endpoints().lookup(all.handle, Rank(rank))?, rank)?;
     }
-    // Every other rank, in reverse: its ranks are not those of the world.
-    let members: Vec<u32> = (0..world.size()).rev().filter(|rank| rank % 2 == seat.rank.0 % 2).collect();
-    let half =
-        session.create_group(1 + seat.rank.0 % 2, &members.iter().copied().map(WorldRank).collect::<Vec<_>>())?;
-    for (rank, &member) in (0..).zip(&members) {
+    // Every other rank: its ranks are not those of the world.
+    let members = job.members(&world.split(u16::try_from(seat.rank.0 % 2)?)?)?;
+    let half = session.create_group(1 + seat.rank.0 % 2, &members)?;
+    for (rank, &WorldRank(member)) in (0..).zip(&members) {
         same(session.endpoints().lookup(half.handle, Rank(rank))?, member)?;
     }
     read_next(world, &mut session)?;

@@ -15,6 +15,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use mpi::ffi;
+use mpi::raw::AsRaw as _;
 
 pub(crate) use buffer::{Buffer, Came, abandoned};
 pub use window::{Window, WindowError};
@@ -82,12 +83,19 @@ impl Communicator {
     ///
     /// # Errors
     /// [`MpiError`].
-    pub fn world(_: &mpi::environment::Universe) -> Result<Communicator, MpiError> {
-        // SAFETY: a constant of the library, set before `main`.
-        let all = Communicator::new(unsafe { ffi::RSMPI_COMM_WORLD })?;
+    pub fn world(universe: &mpi::environment::Universe) -> Result<Communicator, MpiError> {
+        Communicator::of(&universe.world())
+    }
+
+    /// The processes of a communicator of the program, in their order: a duplicate, as [`world`](Self::world). All processes of
+    /// it call this, and it waits for all.
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    pub fn of(program: &mpi::topology::SimpleCommunicator) -> Result<Communicator, MpiError> {
         let mut raw = MaybeUninit::uninit();
-        // SAFETY: all processes of the communicator call this, and the place is a communicator's.
-        check("MPI_Comm_dup", unsafe { ffi::MPI_Comm_dup(all.raw, raw.as_mut_ptr()) })?;
+        // SAFETY: a communicator of this process; all processes of it call this, and the place is a communicator's.
+        check("MPI_Comm_dup", unsafe { ffi::MPI_Comm_dup(program.as_raw(), raw.as_mut_ptr()) })?;
         // SAFETY: the call has written it.
         Communicator::new(unsafe { raw.assume_init() })
     }

@@ -61,6 +61,8 @@ pub(crate) struct Mpi {
     pub(crate) launcher: &'static str,
     /// Options of the launcher.
     pub(crate) options: &'static str,
+    /// Option of the launcher with which others outlive a process that is killed.
+    pub(crate) outlive: &'static str,
     /// Variables of the launcher.
     pub(crate) environment: &'static [(&'static str, &'static str)],
 }
@@ -73,6 +75,7 @@ impl Mpi {
         compiler: "mpicc.openmpi",
         launcher: "mpirun.openmpi",
         options: "--oversubscribe",
+        outlive: "--enable-recovery",
         environment: &[("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")],
     };
     /// MPICH.
@@ -82,6 +85,7 @@ impl Mpi {
         compiler: "mpicc.mpich",
         launcher: "mpirun.mpich",
         options: "",
+        outlive: "-disable-auto-cleanup",
         environment: &[],
     };
 }
