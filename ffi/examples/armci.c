@@ -151,7 +151,7 @@ static umbra_member take_part(umbra_station station, uint32_t node, struct handl
 
 static void calls(const struct handles *handles)
 {
-    int list[2] = {1, 2}, doubles[2] = {1, 1}, tree = ARMCI_Gpc_register_tree(below_the_one_before);
+    int list[2] = {1, 2}, tree = ARMCI_Gpc_register_tree(below_the_one_before);
     static char long_header[ARMCI_GPC_HLEN];
     static const char *const in_order[] = {"x0x1x2", "x0x1x2", "x0x1x2", "x0x1x2", "x0x1x2"};
     char length = 0, text[32], detail[200];
@@ -189,27 +189,13 @@ static void calls(const struct handles *handles)
         CHECK(umbra_error_detail(detail, sizeof detail, NULL) == 0 && strstr(detail, "callback") != NULL);
     }
     CHECK(ARMCI_Gpc_get_hlen() == ARMCI_GPC_HLEN && ARMCI_Gpc_get_dlen() == ARMCI_GPC_DLEN);
-#define CHAINED(func, callback, header, hlen, count, list, tree) \
-    ARMCI_Gpc_chained_exec(func, callback, header, hlen, NULL, 0, NULL, 0, text, 31, count, list, NULL, tree)
-    CHECK(CHAINED(handles->say, handles->join, long_header, ARMCI_GPC_HLEN, 2, list, 0) == -UMBRA_EINVAL);
-    CHECK(CHAINED(handles->say, handles->join, long_header, ARMCI_GPC_HLEN - 1, 2, list, 0) == 0);
-    CHECK(CHAINED(handles->say, handles->join, NULL, 1, 2, list, 0) == -UMBRA_EINVAL);
-    CHECK(CHAINED(handles->say, handles->join, "", -1, 2, list, 0) == -UMBRA_EINVAL);
-    CHECK(CHAINED(-200, handles->join, NULL, 0, 2, list, 0) == -UMBRA_ENOFUNCTION);
-    CHECK(CHAINED(handles->say, 7, NULL, 0, 2, list, 0) == -UMBRA_ENOFUNCTION);
-    CHECK(CHAINED(handles->say, 0, NULL, 0, 2, list, 0) == -UMBRA_EINVAL);
-    CHECK(CHAINED(handles->say, handles->join, NULL, 0, 2, doubles, 0) == -UMBRA_EINVAL);
-    CHECK(CHAINED(handles->say, handles->join, NULL, 0, 2, NULL, 0) == -UMBRA_EINVAL);
-    CHECK(CHAINED(handles->say, handles->join, NULL, 0, -1, list, 0) == -UMBRA_EINVAL);
-    CHECK(CHAINED(handles->say, handles->join, NULL, 0, 2, list, 77) == -UMBRA_EINVAL);
     CHECK(ARMCI_Gpc_register(NULL) == -UMBRA_EINVAL);
-#define LENGTHS(hlen, dlen, rhlen, rdlen) \
-    ARMCI_Gpc_chained_exec(handles->say, handles->join, "hdr", hlen, "x", dlen, &length, rhlen, text, rdlen, 2, list, &handle, 0)
-    CHECK(LENGTHS(-1, 1, 1, 31) == -UMBRA_EINVAL && LENGTHS(3, -1, 1, 31) == -UMBRA_EINVAL);
-    CHECK(LENGTHS(3, 1, -1, 31) == -UMBRA_EINVAL && LENGTHS(3, 1, 1, -1) == -UMBRA_EINVAL);
-    CHECK(LENGTHS(3, 1, ARMCI_GPC_HLEN, 31) == -UMBRA_EINVAL && LENGTHS(3, ARMCI_GPC_DLEN, 1, 31) == -UMBRA_EINVAL);
-    /* Nothing was begun, so the handle is as good as before. */
-    CHECK(LENGTHS(3, 1, 1, 31) == 0 && ARMCI_Gpc_wait(&handle) == 0 && length == 3);
+    /* The longest header; armci_refusals.c has all that is too long or wrong otherwise. */
+    CHECK(ARMCI_Gpc_chained_exec(handles->say, handles->join, long_header, ARMCI_GPC_HLEN, NULL, 0, NULL, 0, text, 31, 2, list,
+                                 &handle, 0) == -UMBRA_ETOOLONG);
+    CHECK(ARMCI_Gpc_chained_exec(handles->say, handles->join, long_header, ARMCI_GPC_HLEN - 1, NULL, 0, NULL, 0, text, 31, 2,
+                                 list, &handle, 0) == 0);
+    CHECK(ARMCI_Gpc_wait(&handle) == 0);
 }
 
 /* Data of any length below the limit goes down, and up, where members have room for it. */

@@ -314,10 +314,16 @@ static void several(void)
     umbra_allocation allocation, listed = 5;
     uint32_t major = 77, slot, found;
     size_t length = 77;
+    char told[16];
     void *address;
     doing = "several outputs";
     CHECK(umbra_library_version(&major, &major, NULL) == -UMBRA_EINVAL && major == 77);
     CHECK(umbra_error_text(-UMBRA_EFULL, NULL, 9, &length) == -UMBRA_EINVAL && length == 77);
+    CHECK(umbra_error_put(UMBRA_EFULL, "our house") == -UMBRA_EFULL && umbra_error_put(-UMBRA_EFULL, "our house") == -UMBRA_EFULL);
+    CHECK(umbra_error_detail(told, sizeof told, &length) == 0 && length == 9 && strcmp(told, "our house") == 0);
+    CHECK(umbra_error_put(0, "all") == -UMBRA_EINVAL && umbra_error_put(-99, "all") == -UMBRA_EINVAL);
+    CHECK(umbra_error_put(UMBRA_EFULL, NULL) == -UMBRA_EINVAL);
+    length = 77;
     memset(&room, 0, sizeof room);
     room.size = sizeof room;
     room.bytes = 1 << 20;

@@ -158,6 +158,12 @@ SAYS(call_members, call(at, count, NULL, 0, NULL, 0))
 SAYS(call_header, call(NULL, 0, at, count, NULL, 0))
 SAYS(call_data, call(NULL, 0, NULL, 0, at, count))
 
+static const struct umbra_gpc_edge edges[] = {{0, 1}, {1, 2}};
+static uint32_t parents[3];
+
+SAYS(edges_of, umbra_gpc_parents(at, count, parents, 1))
+SAYS(parents_in, umbra_gpc_parents(edges, count < 2 ? 0 : 2, at, count))
+
 /* ---- what is filled ---- */
 
 SAYS(error_text, umbra_error_text(-UMBRA_EFULL, at, count, NULL))
@@ -264,6 +270,8 @@ static const struct row {
     ROW(call_header, -UMBRA_ENOFUNCTION, -UMBRA_EINVAL, -UMBRA_EINVAL, BYTES),
     ROW(call_data, -UMBRA_ENOFUNCTION, -UMBRA_EINVAL, -UMBRA_EINVAL, BYTES),
     ROW(call_members, -UMBRA_ENOFUNCTION, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
+    ROW(edges_of, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
+    ROW(parents_in, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
     ROW(stream_over, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
     ROW(stream_along, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),
     ROW(set_of, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, -UMBRA_EINVAL),

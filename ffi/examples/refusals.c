@@ -36,14 +36,6 @@ static int count(void *user, struct umbra_gpc_work *work)
     return 0;
 }
 
-static umbra_member sit(uint32_t node)
-{
-    umbra_member member;
-    must(umbra_gpc_join(station, node, NULL, &member));
-    must(umbra_gpc_register(member, "count", count, NULL));
-    return member;
-}
-
 static struct umbra_gpc_call over(const uint32_t *members, size_t count_of)
 {
     struct umbra_gpc_call call;
@@ -56,6 +48,45 @@ static struct umbra_gpc_call over(const uint32_t *members, size_t count_of)
     call.reply_data = sizeof(uint64_t);
     call.timeout_ms = PATIENCE_MS;
     return call;
+}
+
+/* Calls within calls that were refused, and what was said of the last one. */
+static unsigned too_deep;
+static char how_deep[512];
+
+/* Has itself run at the other one of two members, within the call that it runs for, as often as its header says. */
+static int nest(void *user, struct umbra_gpc_work *work)
+{
+    struct umbra_gpc_call call;
+    uint32_t left, other = 1 - work->node, number;
+    int code;
+    (void)user;
+    memcpy(&left, work->header, sizeof left);
+    if (work->phase == UMBRA_GPC_INIT) {
+        ran++;
+        if (left-- == 0)
+            return 0;
+        call = over(&other, 1);
+        call.function = "nest", call.callback = NULL, call.reply_data = 0;
+        call.header = &left, call.header_length = sizeof left;
+        call.mode = UMBRA_GPC_COORDINATE;
+        return umbra_gpc_work_start(work, &call, &number) == 0 ? UMBRA_GPC_PENDING : 1;
+    }
+    code = umbra_gpc_work_answer(work, 0, NULL);
+    if (code == -UMBRA_ETOOLONG) {
+        too_deep++;
+        return umbra_error_detail(how_deep, sizeof how_deep, NULL) == 0 ? 0 : 2;
+    }
+    return code == -UMBRA_ETIMEOUT ? UMBRA_GPC_PENDING : code == 0 ? 0 : 3;
+}
+
+static umbra_member sit(uint32_t node)
+{
+    umbra_member member;
+    must(umbra_gpc_join(station, node, NULL, &member));
+    must(umbra_gpc_register(member, "count", count, NULL));
+    must(umbra_gpc_register(member, "nest", nest, NULL));
+    return member;
 }
 
 static struct umbra_gpc_answer room_for(uint64_t *total)
@@ -75,16 +106,21 @@ static void others(void)
         must(umbra_gpc_serve(mortal, 0));
 }
 
-/* Waits for a call in which so many members take part. */
-static void ends_well(umbra_call begun, uint64_t members)
+static void ends(umbra_call begun)
 {
-    struct umbra_gpc_answer answer;
-    uint64_t total = 0;
     int ended = 0;
     while (!ended) {
         must(umbra_gpc_test(maker, begun, &ended));
         others();
     }
+}
+
+/* Waits for a call in which so many members take part. */
+static void ends_well(umbra_call begun, uint64_t members)
+{
+    struct umbra_gpc_answer answer;
+    uint64_t total = 0;
+    ends(begun);
     answer = room_for(&total);
     must(umbra_gpc_wait(maker, begun, 0, &answer));
     CHECK(answer.ok == members && total == members);
@@ -167,8 +203,18 @@ static void lengths(void)
     refused("s16", &call, UMBRA_EINVAL, "null");
     /* A negative length is more than all memory. */
     call.data = bytes, call.data_length = (size_t)-1;
-    refused("s16", &call, UMBRA_EINVAL, "");
-    call.data_length = sizeof bytes;
+    refused("s16", &call, UMBRA_EINVAL, "null");
+    call = good;
+    call.header = bytes, call.header_length = (size_t)-1;
+    refused("s16", &call, UMBRA_EINVAL, "null");
+    call = good;
+    call.reply_header = (size_t)-1;
+    refused("s16", &call, UMBRA_ETOOLONG, "a reply can have a header of 65535 bytes");
+    call = good;
+    call.reply_data = (size_t)-1;
+    refused("s16", &call, UMBRA_ETOOLONG, "and data of 4 GiB");
+    call = good;
+    call.data = bytes, call.data_length = sizeof bytes;
     refused("s18", &call, UMBRA_ETOOLONG, "the call needs");
     call.data_length = 2 << 10;
     taken(&call, 4);
@@ -192,6 +238,11 @@ static void functions(void)
     refused("s16", &call, UMBRA_ENOFUNCTION, "no callback of tag");
     call.callback = NULL;
     refused("s16", &call, UMBRA_EINVAL, "a reply needs a callback");
+    call.reply_data = 0, call.reply_header = 1;
+    refused("s16", &call, UMBRA_EINVAL, "a reply needs a callback");
+    /* The maker alone combines nothing. */
+    call.reply_data = sizeof(uint64_t), call.count = 1;
+    taken(&call, 1);
     /* The others have it, the maker not any more. */
     must(umbra_gpc_register(maker, "rare", count, NULL));
     must(umbra_gpc_register(house, "rare", count, NULL));
@@ -213,6 +264,25 @@ static void functions(void)
     refused("s16", &call, UMBRA_ESTRUCT, "structure announces 8 bytes");
 }
 
+/* A call that is over. */
+static void handles(void)
+{
+    struct umbra_gpc_call call = over(all, 4);
+    struct umbra_gpc_figures before, after;
+    umbra_call begun;
+    int ended = 77;
+    doing = "s16, a handle that was released";
+    must(umbra_gpc_start(maker, &call, &begun));
+    ends_well(begun, 4);
+    before = figures_of(maker);
+    CHECK(umbra_gpc_wait(maker, begun, 0, NULL) == -UMBRA_ESTALE && umbra_gpc_cancel(maker, begun) == -UMBRA_ESTALE);
+    CHECK(umbra_gpc_test(maker, begun, &ended) == -UMBRA_ESTALE && ended == 77);
+    after = figures_of(maker);
+    CHECK(memcmp(&before, &after, sizeof after) == 0);
+    must(umbra_gpc_start(maker, &call, &begun));
+    ends_well(begun, 4);
+}
+
 /* What the tree says of position; user has the parents of all. */
 static uint32_t parent_of(void *user, uint32_t count_of, uint32_t position)
 {
@@ -227,6 +297,7 @@ static void trees(void)
     } bad[] = {
         {{UMBRA_TREE_ROOT, 2, 1, 0}, "position 1 of the tree is its own ancestor"},
         {{UMBRA_TREE_ROOT, 1, 0, 0}, "position 1 of the tree is its own ancestor"},
+        {{0, 0, 0, 0}, "position 0 of the tree is its own ancestor"},
         {{UMBRA_TREE_ROOT, 99, 0, 0}, "position 1 of the tree or its parent is no position"},
         {{UMBRA_TREE_ROOT, 0, UMBRA_TREE_ROOT, 0}, "position 2 of the tree has no parent"},
         {{UMBRA_TREE_ROOT, 2, 3, 2}, "position 1 of the tree cannot be reached"},
@@ -256,6 +327,43 @@ static void trees(void)
     refused("s17", &call, UMBRA_EINVAL, "no tree is called 4 with width 256");
 }
 
+/* Lists of children, of which parents are made: what is wrong with them is said then, or by the call. */
+static void edges(void)
+{
+    static const struct umbra_gpc_edge ring[] = {{0, 1}, {2, 3}, {3, 2}}, comb[] = {{1, 3}, {0, 1}, {1, 2}};
+    static const struct {
+        struct umbra_gpc_edge edges[4];
+        size_t count;
+        const char *words;
+    } bad[] = {
+        {{{0, 1}, {0, 2}, {1, 3}, {2, 3}}, 4, "position 3 of the tree has two parents"},
+        {{{0, 1}, {0, 2}, {1, 0}, {0, 3}}, 4, "position 0 of the tree is its own ancestor"},
+        {{{0, 1}, {0, 2}, {99, 3}, {0, 0}}, 3, "position 3 of the tree or its parent is no position"},
+        {{{0, 1}, {0, 2}, {0, 99}, {0, 0}}, 3, "position 99 of the tree or its parent is no position"},
+        {{{0, 1}, {0, 3}, {0, 0}, {0, 0}}, 2, "position 2 of the tree cannot be reached"},
+    };
+    struct umbra_gpc_call call = over(all + 1, 3);
+    struct umbra_gpc_figures before = figures_of(maker), after;
+    uint32_t parents[4] = {7, 7, 7, 7};
+    char detail[512];
+    size_t at;
+    doing = "s17, by edges";
+    for (at = 0; at < sizeof bad / sizeof *bad; at++) {
+        CHECK(umbra_gpc_parents(bad[at].edges, bad[at].count, parents, 4) == -UMBRA_EINVAL);
+        must(umbra_error_detail(detail, sizeof detail, NULL));
+        CHECK(strstr(detail, bad[at].words) != NULL);
+        CHECK(parents[0] == 7 && parents[1] == 7 && parents[2] == 7 && parents[3] == 7);
+    }
+    after = figures_of(maker);
+    CHECK(memcmp(&before, &after, sizeof after) == 0);
+    must(umbra_gpc_parents(ring, 3, parents, 4));
+    call.parents = parents;
+    refused("s17, by edges", &call, UMBRA_EINVAL, "position 2 of the tree is its own ancestor");
+    must(umbra_gpc_parents(comb, 3, parents, 4));
+    CHECK(parents[0] == UMBRA_TREE_ROOT && parents[1] == 0 && parents[2] == 1 && parents[3] == 1);
+    taken(&call, 4);
+}
+
 static void limits(void)
 {
     /* Sixteen classes are fifteen levels below the maker. */
@@ -268,6 +376,34 @@ static void limits(void)
     refused("s18", &call, UMBRA_ETOOLONG, "19 members, at most 18");
     call.count = MEMBERS, call.tree = UMBRA_TREE_FLAT;
     taken(&call, MEMBERS);
+}
+
+/* Calls within calls go on below one another, two levels each: one at the sixteenth is refused, and nobody hears of it. */
+static void nested(void)
+{
+    static const uint32_t first = 1;
+    struct umbra_gpc_call call = over(&first, 1);
+    uint32_t left;
+    uint64_t sent;
+    unsigned ran_before;
+    umbra_call begun;
+    doing = "s18, calls within calls";
+    call.function = "nest", call.callback = NULL, call.reply_data = 0;
+    call.header = &left, call.header_length = sizeof left;
+    call.mode = UMBRA_GPC_COORDINATE;
+    for (left = 7; left <= 8; left++) {
+        ran_before = ran;
+        sent = figures_of(maker).requests + figures_of(house).requests;
+        must(umbra_gpc_start(maker, &call, &begun));
+        ends(begun);
+        must(umbra_gpc_wait(maker, begun, 0, NULL));
+        CHECK(ran == ran_before + 8);
+        CHECK(figures_of(maker).requests + figures_of(house).requests == sent + 8);
+        CHECK(too_deep == left - 7);
+    }
+    CHECK(strstr(how_deep, "a tree of 17 levels, at most 15") != NULL);
+    call = over(all, 4);
+    taken(&call, 4);
 }
 
 /* More calls than may be open: the next one is taken when one has ended. */
@@ -299,10 +435,13 @@ static void the_dead(void)
 {
     static const uint32_t with_it[2] = {1, MORTAL};
     struct umbra_gpc_call call = over(with_it, 2);
+    umbra_member left = mortal;
+    umbra_call begun = 0;
     doing = "s16";
     taken(&call, 3);
     must(umbra_gpc_leave(mortal));
     mortal = 0;
+    CHECK(umbra_gpc_start(left, &call, &begun) == -UMBRA_ESTALE && begun == 0);
     /* It hears who has left. */
     must(umbra_gpc_serve(maker, 1000));
     refused("s16", &call, UMBRA_EPEER, "member 17 is dead");
@@ -344,11 +483,14 @@ int main(void)
     members();
     lengths();
     functions();
+    handles();
     trees();
+    edges();
     limits();
     too_many();
     the_dead();
     figures();
+    nested();
     doing = "the end";
     CHECK(umbra_gpc_leave(mortal) == 0 && umbra_gpc_leave(house) == 0 && umbra_gpc_leave(maker) == 0);
     must(umbra_station_detach(station));

@@ -104,6 +104,10 @@ int umbra_error_text(int code, char *buffer, size_t capacity, size_t *length);
 /* The whole story of the last failure in this thread, for people. */
 int umbra_error_detail(char *buffer, size_t capacity, size_t *length);
 
+/* For functions on top of these: makes this the last failure of this thread, with its story, and returns the code as a negative
+ * one. */
+int umbra_error_put(int code, const char *detail);
+
 /* ---- sessions: a rank's membership in a job ---- */
 
 typedef uint64_t umbra_session;
@@ -1513,6 +1517,15 @@ int umbra_gpc_release(umbra_member member, const char *name);
 #define UMBRA_TREE_KNOMIAL 5        /* of base width */
 #define UMBRA_TREE_AUTO 6           /* chosen by how many members and bytes there are, and by where members are */
 #define UMBRA_TREE_ROOT UINT32_MAX  /* parent of position 0 in a stated tree */
+
+struct umbra_gpc_edge {
+    uint32_t parent;
+    uint32_t child;
+};
+
+/* The parents of so many positions, for umbra_gpc_call, from as many edges less one: those of each parent to its children.
+ * -UMBRA_EINVAL: an edge has no position at an end, position 0 has a parent, or another one has two, or none; the detail names it. */
+int umbra_gpc_parents(const struct umbra_gpc_edge *edges, size_t count, uint32_t *parents, size_t positions);
 
 /* How a call is treated. */
 #define UMBRA_GPC_COLLECT 1         /* go on after failures and report all of them */

@@ -12,6 +12,9 @@
  * up to UMBRA_GPC_LONGEST_MS), then it fails as one that hangs. None of these functions but umbra_armci_work may be called in a
  * handler (-UMBRA_EDEADLOCK). They are for one thread.
  *
+ * A call that is wrong is refused before anything is sent, as umbra_gpc_start says, and umbra_error_detail tells what is wrong. Its
+ * nbh is as before, and the next call may have it.
+ *
  * A handler is not given idlst. Each process gets the part of it that is its subtree, which umbra_gpc_work_members tells, so
  * that a request is as long as that part; a handler that needs all of it has it put into hdr or data by the caller.
  */
@@ -31,7 +34,7 @@ extern "C" {
 #define GPC_DONE 4
 #define GPC_PENDING 5               /* run it again in a while, as GPC_PROBE; a callback fails by it */
 
-/* Lengths are less than these; a call may also be too long for the inboxes of its members (-UMBRA_ETOOLONG). */
+/* Lengths are less than these, and a call may also be too long for the inboxes of its members: -UMBRA_ETOOLONG. */
 #define ARMCI_GPC_HLEN 1025
 #define ARMCI_GPC_DLEN 65536
 
@@ -56,8 +59,8 @@ typedef struct {
 } gpc_hdl_t;
 
 /* What umbra.h tells the handler that runs: the request of the call for callbacks, too (header and data), the parent, the child
- * and how many members are below it, and for umbra_gpc_work_members and umbra_gpc_work_call. NULL where no handler runs. What
- * the reply is the handler says by its own arguments. */
+ * and how many members are below it, and for umbra_gpc_work_members and umbra_gpc_work_call. A handler makes calls of its own by
+ * umbra_gpc_work_start. NULL where no handler runs. What the reply is the handler says by its own arguments. */
 const struct umbra_gpc_work *umbra_armci_work(void);
 
 /* The member by which this process takes part, and its number; it needs room for 33 functions. */
@@ -68,16 +71,17 @@ int umbra_armci_use(umbra_member member, uint32_t node);
 int ARMCI_Gpc_register(gpc_handler_t handler);
 int umbra_armci_register(gpc_handler_t handler, const char *words);
 #define ARMCI_Gpc_register(handler) umbra_armci_register((handler), #handler)
-/* Takes no new calls of it; its place can be had again when those under way have ended. */
+/* Takes no new calls of it (-UMBRA_ENOFUNCTION); its place can be had again when those under way have ended. */
 int ARMCI_Gpc_release(int handle);
 /* The number of a tree stated by the parent of each position, -1 for position 0; or -UMBRA_EFULL: there are 8 already. Only
- * the process that makes a call needs it. */
+ * the process that makes a call needs it. It is asked and checked for every call: one that is no tree, and a number that no tree
+ * has, is -UMBRA_EINVAL. Who has lists of children makes parents of them by umbra_gpc_parents. */
 int ARMCI_Gpc_register_tree(int (*parent_of)(int count, int position));
 
 int ARMCI_Gpc_get_hlen(void);
 int ARMCI_Gpc_get_dlen(void);
 
-/* Runs a function at process p, without a tree. With nbh the call goes on meanwhile. */
+/* Runs a function at process p, without a tree. With nbh the call goes on meanwhile; -UMBRA_EINUSE: another one does already. */
 int ARMCI_Gpc_exec(int handle, int p, void *hdr, int hlen, void *data, int dlen, void *rhdr, int rhlen, void *rdata,
                    int rdlen, gpc_hdl_t *nbh);
 /* Runs func at the caller and at all of the list, over a tree, and callback (or 0: nothing is answered) where there are
@@ -192,12 +196,20 @@ int umbra_armci_use(umbra_member member, uint32_t node)
     return 0;
 }
 
+/* Refuses something by its code and its number. */
+static int umbra_armci_refuse(int code, const char *why, int number)
+{
+    char detail[128];
+    sprintf(detail, "%.100s: %d", why, number);
+    return umbra_error_put(code, detail);
+}
+
 int umbra_armci_register(gpc_handler_t handler, const char *words)
 {
     char name[32];
     int slot, code;
     if (handler == NULL || words == NULL)
-        return -UMBRA_EINVAL;
+        return umbra_error_put(UMBRA_EINVAL, "the handler or its words are NULL");
     for (slot = 0; slot < UMBRA_ARMCI_FUNCTIONS; slot++) {
         if (umbra_armci.registered[slot])
             continue;
@@ -221,7 +233,7 @@ int umbra_armci_register(gpc_handler_t handler, const char *words)
         umbra_armci.registered[slot] = 1;
         return UMBRA_ARMCI_FIRST - slot;
     }
-    return -UMBRA_EFULL;
+    return umbra_armci_refuse(UMBRA_EFULL, "functions that are registered", UMBRA_ARMCI_FUNCTIONS);
 }
 
 int (ARMCI_Gpc_register)(gpc_handler_t handler)
@@ -229,10 +241,13 @@ int (ARMCI_Gpc_register)(gpc_handler_t handler)
     return umbra_armci_register(handler, "");
 }
 
+/* Where the function of a handle is, or -UMBRA_ENOFUNCTION. */
 static int umbra_armci_slot(int handle)
 {
-    int slot = UMBRA_ARMCI_FIRST - handle;
-    return slot < 0 || slot >= UMBRA_ARMCI_FUNCTIONS || !umbra_armci.registered[slot] ? -1 : slot;
+    int slot = handle > UMBRA_ARMCI_FIRST ? UMBRA_ARMCI_FUNCTIONS : UMBRA_ARMCI_FIRST - handle;
+    if (slot < UMBRA_ARMCI_FUNCTIONS && umbra_armci.registered[slot])
+        return slot;
+    return umbra_armci_refuse(UMBRA_ENOFUNCTION, "no function has this handle", handle);
 }
 
 int ARMCI_Gpc_release(int handle)
@@ -240,7 +255,7 @@ int ARMCI_Gpc_release(int handle)
     char name[32];
     int slot = umbra_armci_slot(handle), code;
     if (slot < 0)
-        return -UMBRA_ENOFUNCTION;
+        return slot;
     umbra_armci_name(name, slot);
     code = umbra_gpc_release(umbra_armci.member, name);
     if (code == 0)
@@ -252,13 +267,13 @@ int ARMCI_Gpc_register_tree(int (*parent_of)(int count, int position))
 {
     int slot;
     if (parent_of == NULL)
-        return -UMBRA_EINVAL;
+        return umbra_error_put(UMBRA_EINVAL, "the function that states the tree is NULL");
     for (slot = 0; slot < UMBRA_ARMCI_TREES; slot++)
         if (umbra_armci.trees[slot] == NULL) {
             umbra_armci.trees[slot] = parent_of;
             return GPC_TREE_CHAIN + 1 + slot;
         }
-    return -UMBRA_EFULL;
+    return umbra_armci_refuse(UMBRA_EFULL, "trees that are registered", UMBRA_ARMCI_TREES);
 }
 
 int ARMCI_Gpc_get_hlen(void)
@@ -271,21 +286,30 @@ int ARMCI_Gpc_get_dlen(void)
     return ARMCI_GPC_DLEN;
 }
 
-static int umbra_armci_fits(const void *bytes, int length, int limit)
+static int umbra_armci_fits(const char *what, const void *bytes, int length, int limit)
 {
-    return length >= 0 && length < limit && (bytes != NULL || length == 0);
+    char detail[128];
+    if (length >= 0 && length < limit && (bytes != NULL || length == 0))
+        return 0;
+    sprintf(detail, "%.40s of %d bytes%s, at most %d are taken", what, length, bytes == NULL ? " at NULL" : "", limit - 1);
+    return umbra_error_put(length >= limit ? UMBRA_ETOOLONG : UMBRA_EINVAL, detail);
 }
 
 static int umbra_armci_start(struct umbra_gpc_call *call, void *hdr, int hlen, void *data, int dlen, void *rhdr, int rhlen,
                              void *rdata, int rdlen, gpc_hdl_t *nbh)
 {
     gpc_hdl_t own;
-    int code;
-    if (!umbra_armci_fits(hdr, hlen, ARMCI_GPC_HLEN) || !umbra_armci_fits(data, dlen, ARMCI_GPC_DLEN) ||
-        !umbra_armci_fits(rhdr, rhlen, ARMCI_GPC_HLEN) || !umbra_armci_fits(rdata, rdlen, ARMCI_GPC_DLEN))
-        return -UMBRA_EINVAL;
-    if (nbh != NULL && nbh->call != 0)
-        return -UMBRA_EINUSE;
+    int code = umbra_armci_fits("a header", hdr, hlen, ARMCI_GPC_HLEN);
+    if (code == 0)
+        code = umbra_armci_fits("data", data, dlen, ARMCI_GPC_DLEN);
+    if (code == 0)
+        code = umbra_armci_fits("a header of the reply", rhdr, rhlen, ARMCI_GPC_HLEN);
+    if (code == 0)
+        code = umbra_armci_fits("data of the reply", rdata, rdlen, ARMCI_GPC_DLEN);
+    if (code == 0 && nbh != NULL && nbh->call != 0)
+        code = umbra_error_put(UMBRA_EINUSE, "the handle has a call that goes on: wait for it");
+    if (code != 0)
+        return code;
     call->size = sizeof *call;
     call->header = hdr;
     call->header_length = (size_t)hlen;
@@ -316,9 +340,9 @@ int ARMCI_Gpc_exec(int handle, int p, void *hdr, int hlen, void *data, int dlen,
     uint32_t member = (uint32_t)p;
     int slot = umbra_armci_slot(handle);
     if (slot < 0)
-        return -UMBRA_ENOFUNCTION;
+        return slot;
     if (p < 0)
-        return -UMBRA_EINVAL;
+        return umbra_armci_refuse(UMBRA_EINVAL, "no process has this number", p);
     umbra_armci_name(name, slot);
     memset(&call, 0, sizeof call);
     call.function = name;
@@ -334,16 +358,21 @@ int ARMCI_Gpc_chained_exec(int func, int callback, void *hdr, int hlen, void *da
 {
     struct umbra_gpc_call call;
     char name[32], back[32];
-    int slot = umbra_armci_slot(func), answers = callback == 0 ? 0 : umbra_armci_slot(callback), at;
-    int tree = TREE - GPC_TREE_CHAIN - 1;
-    if (slot < 0 || answers < 0)
-        return -UMBRA_ENOFUNCTION;
-    if (idlen < 0 || (idlst == NULL && idlen > 0) || TREE < 0 || tree >= UMBRA_ARMCI_TREES ||
-        (tree >= 0 && umbra_armci.trees[tree] == NULL))
-        return -UMBRA_EINVAL;
+    int slot = umbra_armci_slot(func), answers = 0, at;
+    int tree = TREE < 0 ? UMBRA_ARMCI_TREES : TREE - GPC_TREE_CHAIN - 1;
+    if (slot < 0)
+        return slot;
+    if (callback != 0)
+        answers = umbra_armci_slot(callback);
+    if (answers < 0)
+        return answers;
+    if (idlen < 0 || (idlst == NULL && idlen > 0))
+        return umbra_armci_refuse(UMBRA_EINVAL, idlst == NULL ? "a list at NULL, of length" : "a list of length", idlen);
+    if (tree >= UMBRA_ARMCI_TREES || (tree >= 0 && umbra_armci.trees[tree] == NULL))
+        return umbra_armci_refuse(UMBRA_EINVAL, "no tree has this number", TREE);
     for (at = 0; at < idlen; at++)
         if (idlst[at] < 0)
-            return -UMBRA_EINVAL;
+            return umbra_armci_refuse(UMBRA_EINVAL, "no process has this number", idlst[at]);
     umbra_armci_name(name, slot);
     umbra_armci_name(back, answers);
     memset(&call, 0, sizeof call);
@@ -373,7 +402,7 @@ int ARMCI_Gpc_wait(gpc_hdl_t *nbh)
     umbra_call call;
     int code;
     if (nbh == NULL)
-        return -UMBRA_EINVAL;
+        return umbra_error_put(UMBRA_EINVAL, "the handle of the call is NULL");
     call = nbh->call;
     if (call == 0)
         return 0;
@@ -396,7 +425,7 @@ int ARMCI_Gpc_test(gpc_hdl_t *nbh)
 {
     int ended = 1, code;
     if (nbh == NULL)
-        return -UMBRA_EINVAL;
+        return umbra_error_put(UMBRA_EINVAL, "the handle of the call is NULL");
     code = nbh->call == 0 ? 0 : umbra_gpc_test(umbra_armci.member, nbh->call, &ended);
     return code == 0 ? ended : code;
 }

@@ -1,8 +1,8 @@
-//! `umbra_library_version`, `umbra_error_text`, `umbra_error_detail`.
+//! `umbra_library_version`, `umbra_error_text`, `_detail` and `_put`.
 
 use std::ffi::{c_char, c_int};
 
-use crate::call::{enter, store, store_text, takes};
+use crate::call::{enter, store, store_text, takes, text};
 use crate::status::{Code, Failure, detail};
 
 /// Tells the version of the library.
@@ -23,6 +23,10 @@ pub unsafe extern "C" fn umbra_library_version(major: *mut u32, minor: *mut u32,
     })
 }
 
+fn known(number: c_int) -> Result<Code, Failure> {
+    Code::from_number(number).ok_or_else(|| Failure::new(Code::Invalid, format!("{number} is no code")))
+}
+
 /// Says what a code means: at most `capacity` bytes with a final zero.
 ///
 /// # Safety
@@ -35,7 +39,7 @@ pub unsafe extern "C" fn umbra_error_text(
     length: *mut usize,
 ) -> c_int {
     enter(|| {
-        let code = Code::from_number(code).ok_or_else(|| Failure::new(Code::Invalid, format!("{code} is no code")))?;
+        let code = known(code)?;
         // SAFETY: the caller's promise about the outputs.
         unsafe { store_text(code.text(), buffer, capacity, length) }
     })
@@ -51,5 +55,21 @@ pub unsafe extern "C" fn umbra_error_detail(buffer: *mut c_char, capacity: usize
         let detail = detail();
         // SAFETY: the caller's promise about the outputs.
         unsafe { store_text(&detail, buffer, capacity, length) }
+    })
+}
+
+/// Makes a failure of whoever is on top of this interface the last one of this thread.
+///
+/// # Safety
+/// `detail` ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_error_put(code: c_int, detail: *const c_char) -> c_int {
+    enter(|| {
+        let code = known(code)?;
+        if code.number() == 0 {
+            return Err(Failure::new(Code::Invalid, "0 is no failure"));
+        }
+        // SAFETY: the caller's promise.
+        Err(Failure::new(code, unsafe { text(detail, "detail") }?))
     })
 }

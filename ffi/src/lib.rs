@@ -37,6 +37,7 @@
 //! station   create, share, attach                   where members of chained calls of a host meet
 //! gpc       join, register, start, wait, serve      chained calls: a function on many members, one answer
 //! gpc       umbra_session_calls                     the same with the members that live at agents
+//! gpc       parents                                 a tree that somebody states by its edges
 //! gpc       offer, take_back, work_read, stream     large data of such calls
 //! stencil   submit, poll or deliver, prepared, free  whole neighbourhoods of a stencil
 //! stencil   submit_members, hand_over, unclaimed     places for its outputs, and inputs that are given back one by one
@@ -111,6 +112,8 @@ pub mod gpc_offer;
 pub mod gpc_seat;
 #[allow(unsafe_code)]
 pub mod gpc_stream;
+#[allow(unsafe_code)]
+pub mod gpc_tree;
 #[allow(unsafe_code)]
 pub mod gpc_within;
 #[allow(unsafe_code)]

@@ -500,3 +500,8 @@ fn members_in_c_read_what_their_parent_offers_and_streams() {
 fn s15_chained_calls_have_the_names_of_armci_in_c() {
     runs_alone("armci", &[], &[]);
 }
+
+#[test]
+fn s14_to_s19_calls_under_the_names_of_armci_that_are_refused_send_nothing_and_their_handle_serves_the_next_one() {
+    runs_alone("armci_refusals", &[], &[]);
+}

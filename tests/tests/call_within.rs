@@ -6,8 +6,9 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use umbra::call::{BeginError, InnerError, Shape, Station};
-use umbra_core::chain::{Call, Code, Config, Node, Phase, StartError, Tag, Verdict};
+use umbra_core::chain::{Call, Code, Config, Node, Phase, Plan, StartError, Tag, Verdict};
 use umbra_core::time::Lapse;
+use umbra_core::tree::Shape as Tree;
 use umbra_tests::call::{Act, INNER, RELAY, Together, call, header, member_with, relayed};
 
 /// Far beyond anything that a loaded machine needs.
@@ -84,6 +85,40 @@ fn s13_calls_within_calls_do_not_count_among_those_that_a_member_may_have_open()
     let handle = crowd.0[0].start(&relayed(&nodes(3), &[])).unwrap();
     assert_eq!(crowd.0[0].start(&call(&nodes(3), &[])).unwrap_err(), StartError::WouldBlock);
     assert_eq!(crowd.end(0, handle).unwrap().data, 9_u64.to_le_bytes());
+    assert_eq!(crowd.run(&call(&nodes(3), &[])).unwrap().data, 3_u64.to_le_bytes());
+}
+
+#[test]
+fn s18_a_call_within_another_one_has_the_levels_that_are_left_and_no_more() {
+    // The maker, whoever it asks, and those whom that one asks.
+    let mut crowd = together(3, 16, |config| Config { classes: 4, ..config });
+    let told = Arc::new(AtomicU32::new(0));
+    let telling = Arc::clone(&told);
+    crowd.0[1]
+        .register_local("deeper", move |work, local| {
+            let members = nodes(3);
+            if work.phase == Phase::Init {
+                // Flat, and then a chain of one level more.
+                let chain = Call { plan: Plan::Shape(Tree::CHAIN), ..call(&members, &[]) };
+                let flat = Call { plan: Plan::Shape(Tree::FLAT), ..chain };
+                assert_eq!((local.begin(&chain), local.begin(&flat)), (Ok(0), Ok(1)));
+                return Verdict::Pending;
+            }
+            let (Some(refused), Some(taken)) = (local.answer(0), local.answer(1)) else { return Verdict::Pending };
+            assert_eq!(*refused, Err(InnerError::NotBegun(StartError::TooDeep { height: 4, max: 3 })));
+            telling.store(taken.as_ref().unwrap().members, Ordering::Release);
+            Verdict::Done
+        })
+        .unwrap();
+    crowd.0[0].register("deeper", |_| Verdict::Done).unwrap();
+    let sent = |crowd: &Together| crowd.0.iter().map(|member| member.figures().requests).sum::<u64>();
+    let before = sent(&crowd);
+    assert_eq!(crowd.run(&Call::new(Tag::of("deeper"), &[Node(1)])).unwrap().members, 2);
+    assert_eq!(
+        (told.load(Ordering::Acquire), sent(&crowd) - before),
+        (3, 3),
+        "nothing is sent for the one that is refused"
+    );
     assert_eq!(crowd.run(&call(&nodes(3), &[])).unwrap().data, 3_u64.to_le_bytes());
 }
 

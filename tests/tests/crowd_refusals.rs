@@ -8,7 +8,7 @@ use umbra::call::Shape as Place;
 use umbra_core::chain::{Call, Caps, Data, Mode, Node, Plan, StartError, Tag};
 use umbra_core::time::Lapse;
 use umbra_core::tree::Shape;
-use umbra_core::tree::explicit::{BadTree, ROOT, Reason};
+use umbra_core::tree::explicit::{self, BadTree, ROOT, Reason};
 use umbra_tests::crowd::{Act, Crowd, Driver, RARE, Room, SUM, Script, sum_over};
 
 umbra_tests::on_every_driver!(
@@ -94,10 +94,15 @@ fn s17_stated_trees_that_are_none(driver: Driver) {
         let call = Call { plan: Plan::Parents(parents), ..sum_over(&members, &NONE) };
         assert_eq!(crowd.refused(&call), StartError::BadTree(BadTree { index, reason }));
     }
+    // Two parents can be said by edges only, of which no parents can be made.
+    let mut parents = [0; 4];
+    let twice = explicit::from_edges([(0, 1), (0, 2), (1, 3), (2, 3)], &mut parents);
+    assert_eq!(twice, Err(BadTree { index: 3, reason: Reason::TwoParents }));
     let cycle = |_: u32, at: u32| (at > 0).then_some(at);
     let call = Call { plan: Plan::Function(&cycle), ..sum_over(&members, &NONE) };
     assert_eq!(crowd.refused(&call), StartError::BadTree(BadTree { index: 1, reason: Reason::Cycle }));
-    let call = Call { plan: Plan::Parents(&[ROOT, 0, 1, 1]), ..call };
+    explicit::from_edges([(1, 3), (0, 1), (1, 2)], &mut parents).unwrap();
+    let call = Call { plan: Plan::Parents(&parents), ..call };
     crowd.settle();
     assert_eq!(crowd.run(&call).unwrap().data, 6_u64.to_le_bytes());
     assert_eq!(crowd.settle().parents(), [(1, 0), (2, 1), (3, 1)]);

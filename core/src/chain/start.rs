@@ -153,9 +153,9 @@ pub enum StartError {
     DeadId(Node),
     /// The stated tree is none.
     BadTree(BadTree),
-    /// The tree has more levels than calls may.
+    /// The tree has more levels than calls may. Within another call it goes on below the member whose function makes this one.
     TooDeep {
-        /// Levels below the root.
+        /// Levels below the one who made the outermost call.
         height: u32,
         /// The most.
         max: u32,
@@ -331,10 +331,10 @@ impl<S: Storage> Machine<S> {
     #[inline]
     fn room(&mut self, plan: Plan<'_>, class: u8, sizes: Sizes) -> Result<(Laid, Layout), StartError> {
         let laid = self.lay_out(plan, sizes.list)?;
-        let depths = u32::from(self.config.classes).saturating_sub(1 + u32::from(class));
-        let max = if self.config.classes == 0 { u32::from(u8::MAX) - u32::from(class) } else { depths };
-        if laid.height > max || (self.config.classes > 0 && class >= self.config.classes) {
-            return Err(StartError::TooDeep { height: laid.height, max });
+        let height = u32::from(class) + laid.height;
+        let max = u32::from(self.config.classes.checked_sub(1).unwrap_or(u8::MAX));
+        if height > max {
+            return Err(StartError::TooDeep { height, max });
         }
         if laid.fan_out >= u32::from(NO_KID) {
             return Err(StartError::FanOut(laid.fan_out));
