@@ -94,7 +94,6 @@ enum Slot {
 
 /// Who must be at the other end.
 type Expected = Party;
-
 /// The links of one process.
 pub struct Driver {
     me: Identity,
@@ -106,17 +105,18 @@ pub struct Driver {
     /// Links that may have unparsed bytes.
     fresh: VecDeque<LinkId>,
     events: VecDeque<Event>,
+    /// Memory of the next look.
+    lists: poll::Lists,
     /// No listener is looked at before.
     accepts_from: Time,
     looked: Time,
-    /// How often `wait` returned because something happened.
     wakeups: u64,
 }
 
 impl Driver {
     /// A process without links.
     #[must_use]
-    pub const fn new(me: Identity, secret: Secret, limits: Limits) -> Driver {
+    pub fn new(me: Identity, secret: Secret, limits: Limits) -> Driver {
         Driver {
             me,
             secret,
@@ -126,6 +126,7 @@ impl Driver {
             slots: Vec::new(),
             fresh: VecDeque::new(),
             events: VecDeque::new(),
+            lists: poll::Lists::default(),
             accepts_from: Time::ZERO,
             looked: Time::ZERO,
             wakeups: 0,

@@ -13,6 +13,22 @@ use crate::link::{Close, Dial, Listener, Side};
 /// makes it readable all the time.
 const NO_ACCEPT: Lapse = Lapse::from_millis(50);
 
+/// What a look at the sockets needs; their memory stays for the next one.
+#[derive(Default)]
+pub(super) struct Lists {
+    /// Empty between two looks.
+    fds: Vec<PollFd<'static>>,
+    /// The slots of the links, and with each whether the descriptor is that of the process that made it.
+    owners: Vec<(usize, bool)>,
+    ready: Vec<PollFlags>,
+}
+
+/// The memory of a list. The standard library collects in place what comes out of a list of the same layout.
+fn emptied(mut fds: Vec<PollFd<'_>>) -> Vec<PollFd<'static>> {
+    fds.clear();
+    fds.into_iter().map_while(|_| None).collect()
+}
+
 impl Driver {
     /// Sleeps until a link ends (true) or `also` is readable or a signal came (false). Frames wake nobody and stay where they are.
     ///
@@ -50,9 +66,15 @@ impl Driver {
     }
 
     pub(super) fn poll(&mut self, deadline: Time) -> std::io::Result<()> {
-        let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(self.listeners.len() + self.slots.len());
-        // The slots of the links, and with each whether the descriptor is that of the process that made it.
-        let mut owners: Vec<(usize, bool)> = Vec::with_capacity(self.slots.len());
+        let mut lists = std::mem::take(&mut self.lists);
+        let polled = self.poll_with(&mut lists, deadline);
+        self.lists = lists;
+        polled
+    }
+
+    fn poll_with(&mut self, Lists { fds: kept, owners, ready }: &mut Lists, deadline: Time) -> std::io::Result<()> {
+        let mut fds: Vec<PollFd<'_>> = std::mem::take(kept);
+        owners.clear();
         let accepts = if self.accepts_from <= now() { PollFlags::IN } else { PollFlags::empty() };
         fds.extend(self.listeners.iter().map(|l| PollFd::from_borrowed_fd(l.as_fd(), accepts)));
         fds.extend(self.watched.iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
@@ -81,15 +103,17 @@ impl Driver {
             let left = deadline.since(began).0;
             Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 }
         });
-        match rustix::event::poll(&mut fds, timeout.as_ref()) {
+        let polled = rustix::event::poll(&mut fds, timeout.as_ref());
+        ready.clear();
+        ready.extend(fds.iter().map(PollFd::revents));
+        *kept = emptied(fds);
+        match polled {
             Ok(n) => self.wakeups += u64::from(n > 0),
             // A signal: the caller looks at its flags.
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(e) => return Err(e.into()),
         }
         self.looked = began;
-        let ready: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
-        drop(fds);
         let (doors, rest) = ready.split_at(self.listeners.len());
         let (readable, links) = rest.split_at(self.watched.iter().flatten().count());
         let watched = self.watched.iter().enumerate().filter(|(_, descriptor)| descriptor.is_some());

@@ -173,7 +173,7 @@ fn main() -> ExitCode {
     for case in cases {
         bench.case(Case { sides: 2, ..case }, None);
     }
-    for (case, bar) in cases.into_iter().zip([2.0, 2.3, 1.0]) {
+    for (case, bar) in cases.into_iter().zip([2.0, 2.3, 1.0, 20.0]) {
         bench.slot(case, bar);
     }
     let ranks = 4 * bench.cores.len() as u32;
