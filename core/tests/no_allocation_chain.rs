@@ -105,6 +105,9 @@ fn call(machines: &mut [Machine<Vectors>], members: &[Node], mode: Mode, end: En
                     Action::Ended { .. } => {
                         let outcome = machines[0].outcome(handle).unwrap().unwrap();
                         well = Some(matches!(outcome, Outcome::Done { data: [15, ..], .. }));
+                        if let Outcome::Failed(report) = &outcome {
+                            assert!(report.unreached().count() <= report.tallies.unreached as usize);
+                        }
                         machines[0].release(handle).unwrap();
                     }
                 }

@@ -3,6 +3,7 @@
  * It checks what it is told and exits with 0 only if all of it is right.
  */
 #define _POSIX_C_SOURCE 200809L
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -245,6 +246,7 @@ static void failures(umbra_member member)
     struct umbra_gpc_call call = sum_over(all, MEMBERS);
     struct umbra_gpc_answer answer;
     int wanted[2] = {4, 42};
+    uint32_t missed[5] = {99, 99, 99, 99, 99};
     char detail[200];
     uint64_t total = 7;
     umbra_call begun;
@@ -265,7 +267,26 @@ static void failures(umbra_member member)
     call.header_length = 0;
     CHECK(umbra_gpc_exec(member, &call, &answer) == -UMBRA_ECALL);
     CHECK(answer.failure_count == 1 && who[0].member == 0 && who[0].stage == 6 && who[0].detail == 9);
-    CHECK(answer.unreached == MEMBERS - 1);
+    CHECK(answer.unreached == MEMBERS - 1 && answer.unreached_count == MEMBERS - 1);
+
+    doing = "members that were not reached";
+    answer.unreached_members = missed;
+    answer.unreached_capacity = 4;
+    CHECK(umbra_gpc_exec(member, &call, &answer) == -UMBRA_ECALL);
+    /* In the order of the tree, as many as there is room for. */
+    CHECK(answer.unreached_count == 5 && missed[0] == 1 && missed[1] == 3 && missed[2] == 4 && missed[3] == 2 && missed[4] == 99);
+    missed[0] = 99;
+    answer.size = offsetof(struct umbra_gpc_answer, unreached_members);
+    CHECK(umbra_gpc_exec(member, &call, &answer) == -UMBRA_ECALL && answer.unreached == MEMBERS - 1 && missed[0] == 99);
+    call = sum_over(all, MEMBERS);
+    wanted[0] = 1;
+    call.header = wanted;
+    call.header_length = sizeof wanted;
+    answer = answer_in(&total, who, 2);
+    answer.unreached_members = missed;
+    answer.unreached_capacity = 5;
+    CHECK(umbra_gpc_exec(member, &call, &answer) == -UMBRA_ECALL && who[0].member == 1);
+    CHECK(answer.unreached >= 2 && answer.unreached_count == 2 && missed[0] == 3 && missed[1] == 4);
 
     doing = "a function that is pending";
     call = sum_over(all, MEMBERS);

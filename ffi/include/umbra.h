@@ -1621,6 +1621,9 @@ struct umbra_gpc_answer {
     struct umbra_gpc_failure *failures; /* the first of them; may be NULL */
     size_t failure_capacity;
     size_t failure_count;
+    uint32_t *unreached_members;    /* the first of those that certainly were not reached; may be NULL */
+    size_t unreached_capacity;
+    size_t unreached_count;         /* at most unreached: nobody is named of whom it is not certain */
 };
 
 /* Begins a call and does not wait. What is wrong with it is said before anything is sent, and the next call is taken.

@@ -334,6 +334,9 @@ mod tests {
             failures: null_mut(),
             failure_capacity: 0,
             failure_count: 0,
+            unreached_members: null_mut(),
+            unreached_capacity: 0,
+            unreached_count: 0,
         };
         // SAFETY: all structures live, and say how large they and their buffers are.
         let done = unsafe { umbra_gpc_exec(member, &raw const wanted, &raw mut answer) };

@@ -266,6 +266,11 @@ fn umbra_call_is_one_object_for_programs() {
     let (is_well, failed) = said(&["barrier", "--fail", "5@func", "--collect"]);
     assert!(!is_well && failed["done"] == false && failed["failed"] == 1, "{failed:#}");
     assert_eq!((&failed["failures"][0]["member"], &failed["failures"][0]["stage"]), (&5.into(), &"func".into()));
+    assert_eq!(
+        (&failed["unreached"], &failed["unreached_members"]),
+        (&2.into(), &serde_json::json!([6, 7])),
+        "{failed:#}"
+    );
 }
 
 /// Ranks that are killed and reaped however the test ends.
@@ -325,6 +330,7 @@ fn umbra_call_runs_functions_of_ranks_and_names_who_is_missing() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("✘ member 7, setup: no function \"dance\" is registered there"), "{text}");
     assert!(text.contains("1 ok, 1 failed, 2 not reached") && text.contains("failed here"), "{text}");
+    assert!(text.contains("\n  not reached: 6, 8\n"), "{text}");
     // One that hangs, one that is stopped, and one that is dead. The first is called by whoever makes the call.
     let hangs = ["sum", "--members", "7,6,8", "--reply", "8", "--fail", "7@hang", "--deadline", "4s"];
     let (output, text) = agent.umbra_call(&hangs);

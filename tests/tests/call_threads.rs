@@ -193,6 +193,14 @@ fn s31_all_failures_are_collected() {
             failure.to_string(),
             "member 5, func: the function failed with 42; 6 ok, 1 failed, 0 not reached, 0 unknown"
         );
+        let header = self::header(Node(1), Act::Fault);
+        let handle = member.start(&Call { header: &header, ..collecting }).unwrap();
+        let Err(WaitError::Failed(failure)) = member.wait(handle, LONG) else { panic!("a call that should fail") };
+        assert_eq!(failure.unreached, [3, 4].map(Node), "{failure}");
+        assert!(
+            failure.to_string().ends_with("4 ok, 1 failed, 2 not reached, 0 unknown; not reached: 3, 4"),
+            "{failure}"
+        );
     });
 }
 

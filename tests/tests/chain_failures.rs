@@ -20,6 +20,7 @@ fn s20_an_unknown_function() {
         assert_eq!(origins(records), [(4, Stage::Setup, Code::UnknownFunc)]);
         assert_eq!(records[0].aux, SUM.0);
         assert!(account.unreached >= 2);
+        assert_eq!(end.unreached(), [9, 10]);
         assert!(!world.began.keys().any(|key| [4, 9, 10].contains(&key.1.0)));
         if collect {
             assert_eq!(account, tallies(12, 1, 2, 0));
@@ -51,6 +52,8 @@ fn s23_a_function_that_fails() {
         let below = |key: &(_, Node)| [11, 12].contains(&key.1.0);
         assert_eq!(world.began.keys().filter(|key| below(key)).count() as u32, 2 - unreached);
         assert!(account.unreached >= unreached && account.failed == 1);
+        let named: &[u32] = if unreached > 0 { &[11, 12] } else { &[] };
+        assert_eq!(end.unreached(), named);
         assert!(world.figures().stale >= 2, "the answers of the others come too late");
     }
 }
@@ -62,7 +65,7 @@ fn s24_the_maker_s_own_function_fails() {
     let end = world.call(&fifteen(false));
     let (account, records) = failed(&end);
     assert_eq!((origins(records), account), (vec![(0, Stage::Func, Code::Fault)], tallies(0, 1, 14, 0)));
-    assert_eq!(world.messages, 0);
+    assert_eq!((end.unreached(), world.messages), ((1..15).collect(), 0));
 }
 
 #[test]
@@ -84,6 +87,7 @@ fn s26_a_member_that_cannot_be_reached() {
     let (account, records) = failed(&end);
     assert_eq!(origins(records), [(6, Stage::Forward, Code::PeerDead)]);
     assert_eq!((account, records[0].depth), (tallies(12, 1, 2, 0), 1));
+    assert_eq!(end.unreached(), [13, 14]);
 }
 
 #[test]
@@ -96,6 +100,8 @@ fn s26_a_transport_that_refuses_an_edge() {
         assert_eq!(origins(records), [(6, Stage::Forward, Code::Transport)]);
         assert_eq!((records[0].depth, records[0].count), (1, 3), "as 2 says");
         assert!(!world.began.keys().any(|key| [6, 13, 14].contains(&key.1.0)));
+        // An earlier request might have found its way.
+        assert!(end.unreached().is_empty());
         if collect {
             assert_eq!(account, tallies(12, 1, 2, 0));
         }
@@ -124,12 +130,14 @@ fn whoever_got_no_request_is_not_told_to_stop() {
         world.check().unwrap();
         let (end, _) = world.made[at].end.as_ref().unwrap();
         assert_eq!((failed(end).0, world.figures().cancels), (tallies(4, 0, 3, 0), 0), "{mode:?} after {after} ms");
+        assert_eq!(end.unreached(), [1, 3, 4], "the maker knows that it has sent nothing");
     }
     // Another child fails, so nothing more is sent, and nobody is waited for.
     let (mut world, planned) = without_room(Mode::COLLECT | Mode::CANCEL_ON_FAIL);
     world.script.functions.insert(Node(2), Act::Fault(1));
     let end = world.call(&planned);
     assert_eq!((failed(&end).0, world.figures().cancels), (tallies(1, 1, 5, 0), 0));
+    assert_eq!(end.unreached(), [1, 3, 4, 5, 6]);
     // The time is over.
     let (mut world, planned) = without_room(Mode::empty());
     let end = world.call(&planned);
@@ -229,6 +237,7 @@ fn s31_all_failures_are_collected() {
     let mut from: Vec<u32> = records.iter().map(|record| record.origin.0).collect();
     from.sort_unstable();
     assert_eq!((from, account), (vec![3, 5, 14], tallies(8, 3, 4, 0)));
+    assert_eq!(end.unreached(), [7, 8, 11, 12]);
     let good = [(0, 1), (0, 2), (1, 4), (2, 6), (4, 9), (4, 10), (6, 13)];
     let combined = |(at, child): (u32, u32)| world.combined.keys().any(|key| (key.1, key.2) == (Node(at), Node(child)));
     // What failed below answers badly, so its parents combine only the others.

@@ -306,6 +306,8 @@ fn c20_a_failure_at_home_names_its_origin() {
         world.script.functions.insert(Node(5), act);
         let end = world.call(&sum_over(0..15));
         assert_eq!(origins(failed(&end).1), [(5, stage, code)], "{act:?}");
+        // All that come before 5 in the order of the tree were dealt with, and nobody else.
+        assert_eq!(end.unreached(), [6, 11, 12, 13, 14], "{act:?}");
     }
     let mut world = household(15, 15);
     for bad in [3, 5, 14] {
@@ -318,7 +320,7 @@ fn c20_a_failure_at_home_names_its_origin() {
     assert_eq!(account, tallies(8, 3, 4, 0));
     let mut origins: Vec<u32> = records.iter().map(|record| record.origin.0).collect();
     origins.sort_unstable();
-    assert_eq!(origins, [3, 5, 14]);
+    assert_eq!((origins, end.unreached()), (vec![3, 5, 14], vec![7, 8, 11, 12]));
 }
 
 #[test]
@@ -330,7 +332,11 @@ fn d33_whoever_hangs_at_home_is_named_and_not_those_above() {
             let mut planned = sum_over(0..31);
             planned.call.plan = Plan::Shape(shape);
             let end = world.call(&planned);
-            assert_eq!(origins(failed(&end).1), [(hangs, Stage::Func, Code::Timeout)], "{hangs} in {shape:?}");
+            let (account, records) = failed(&end);
+            assert_eq!(origins(records), [(hangs, Stage::Func, Code::Timeout)], "{hangs} in {shape:?}");
+            let unreached: Vec<u32> = (0..31).filter(|&at| !world.began.keys().any(|key| key.1 == Node(at))).collect();
+            assert!(end.unreached().len() <= account.unreached as usize);
+            assert_eq!(end.unreached(), unreached, "{hangs} in {shape:?}");
         }
     }
 }

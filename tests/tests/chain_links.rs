@@ -31,7 +31,7 @@ fn s22_a_damaged_request_is_refused_or_dropped_and_its_sender_ends_in_time() {
         for node in (0..15).map(Node) {
             assert!(world.at(node).is_empty(), "bit {bit}: member {node} still has a call");
         }
-        if let End::Failed { tallies, records } = end {
+        if let End::Failed { tallies, records, .. } = end {
             assert_eq!(tallies.total(), 15, "bit {bit}");
             failed += 1;
             // Of two ids below, whoever is named instead of one of them; else whoever got the request, or is below it.

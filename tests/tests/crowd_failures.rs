@@ -57,6 +57,7 @@ fn s20_an_unknown_function(driver: Driver) {
         let failure = crowd.run(&Call { func: RARE, mode, ..sum_over(&all, &NONE) }).unwrap_err();
         assert_eq!(only(&failure), (4, Stage::Setup, Code::UnknownFunc, RARE.0));
         assert!(failure.tallies.unreached >= 2, "{failure}");
+        assert_eq!(failure.unreached, [9, 10].map(Node), "{failure}");
         let began = crowd.settle().began();
         assert!(![4, 9, 10].iter().any(|node| began.contains(node)), "{began:?}");
         if mode == Mode::COLLECT {
@@ -103,6 +104,7 @@ fn s23_a_function_that_fails(driver: Driver) {
         let failure = crowd.run(&Call { mode, ..sum_over(&all, &script) }).unwrap_err();
         assert_eq!(only(&failure), (5, Stage::Func, Code::Fault, 42));
         assert!(failure.tallies.failed == 1 && failure.tallies.unreached >= 2 - below, "{failure}");
+        assert_eq!(failure.unreached, if below == 0 { vec![Node(11), Node(12)] } else { Vec::new() }, "{failure}");
         let traces = crowd.settle();
         let began = traces.began();
         assert_eq!(began.iter().filter(|&&node| [11, 12].contains(&node)).count() as u32, below);
@@ -268,6 +270,8 @@ fn s31_all_failures_are_collected(driver: Driver) {
     from.sort_unstable_by_key(|record| record.0);
     assert_eq!(from, [3, 5, 14].map(|node| (node, Stage::Func, Code::Fault)));
     assert_eq!(failure.tallies, Tallies { ok: 8, failed: 3, unreached: 4, unknown: 0 });
+    assert_eq!(failure.unreached, [7, 8, 11, 12].map(Node));
+    assert!(failure.to_string().ends_with("4 not reached, 0 unknown; not reached: 7, 8, 11, 12"), "{failure}");
     let traces = crowd.settle();
     assert_eq!(traces.began(), [0, 1, 2, 3, 4, 5, 6, 9, 10, 13, 14], "not those below 3 and 5");
     // Whoever has only good answers below combines them.

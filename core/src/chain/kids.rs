@@ -28,6 +28,8 @@ pub(super) enum Stand {
     Home = 7,
     /// Dealt with.
     Over = 8,
+    /// Never asked, and will not be: nobody in its subtree is.
+    Dropped = 9,
 }
 
 impl Stand {
@@ -41,6 +43,7 @@ impl Stand {
             5 => Stand::Heard,
             6 => Stand::Parked,
             7 => Stand::Home,
+            9 => Stand::Dropped,
             _ => Stand::Over,
         }
     }
@@ -102,7 +105,12 @@ impl Kid {
 
     /// Whether its answer is still to come.
     pub(super) const fn is_open(&self) -> bool {
-        !matches!(self.stand, Stand::Parked | Stand::Over)
+        !matches!(self.stand, Stand::Parked | Stand::Over | Stand::Dropped)
+    }
+
+    /// Whether nothing of it is to come or to be combined.
+    pub(super) const fn is_over(&self) -> bool {
+        matches!(self.stand, Stand::Over | Stand::Dropped)
     }
 
     fn to_words(self) -> [u64; 4] {
@@ -115,7 +123,7 @@ impl Kid {
         ]
     }
 
-    const fn from_words([a, b, heard, c]: [u64; 4]) -> Kid {
+    pub(super) const fn from_words([a, b, heard, c]: [u64; 4]) -> Kid {
         Kid {
             piece: Piece { start: a as u32, len: (a >> 32) as u32 },
             stand: Stand::from_code(b as u8),
@@ -139,6 +147,12 @@ impl<'a> Kids<'a> {
         let range = layout.kids_range();
         let words = memory.get_mut(range.start / 8..range.end / 8).unwrap_or(&mut []);
         Kids(words.as_chunks_mut::<4>().0)
+    }
+
+    /// The words of each of them.
+    pub(super) fn words<'b>(layout: &Layout, memory: &'b [u64]) -> &'b [[u64; 4]] {
+        let range = layout.kids_range();
+        memory.get(range.start / 8..range.end / 8).unwrap_or(&[]).as_chunks::<4>().0
     }
 
     #[inline]

@@ -1,12 +1,16 @@
 //! How a call ends here: answers, reports, and the places that become free.
 
+use core::fmt;
+
 use zerocopy::IntoBytes;
 
 use super::context::{Context, NO_KID, Own, RECORDS, State};
-use super::kids::{Kid, Stand};
+use super::kids::{Kid, Kids, Stand};
+use super::layout::Came;
 use super::machine::{Action, Handle, Machine};
 use super::message::{Failure, Mode, Response};
 use super::name::CallId;
+use super::reach::{Reach, Unreached};
 use super::report::{Code, Record, Stage, Tallies};
 use super::storage::Storage;
 use crate::codec::{Reader, Writer};
@@ -30,11 +34,12 @@ pub enum Outcome<'a> {
 }
 
 /// Who failed where, and what became of the others.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Report<'a> {
     /// What became of all members.
     pub tallies: Tallies,
     records: &'a [u8],
+    reach: Reach<'a>,
 }
 
 impl Report<'_> {
@@ -42,6 +47,25 @@ impl Report<'_> {
     pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
         let mut from = Reader::new(self.records);
         core::iter::from_fn(move || Record::parse(&mut from))
+    }
+
+    /// Members that were certainly not reached: their function has not run and will not. They are at most as many as the
+    /// tally counts, and fewer where neither tree nor records tell who the others are.
+    #[must_use]
+    pub fn unreached(&self) -> Unreached<'_> {
+        let named = self.reach.unreached(self.records());
+        // Records are what others said: if they name more than were counted, one of both is wrong.
+        let is_sound = named.clone().count() <= self.tallies.unreached as usize;
+        if is_sound { named } else { named.silent() }
+    }
+}
+
+impl fmt::Debug for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Report");
+        shown.field("tallies", &self.tallies);
+        self.records().fold(&mut shown, |shown, record| shown.field("record", &record));
+        shown.field("unreached", &self.unreached()).finish()
     }
 }
 
@@ -82,7 +106,7 @@ impl<S: Storage> Machine<S> {
             true if kid.is_unasked() => {
                 context.tallies.unreached += kid.piece.len;
                 context.pend -= 1;
-                Some(Kid { stand: Stand::Over, ..kid })
+                Some(Kid { stand: Stand::Dropped, ..kid })
             }
             true if stops => Some(Kid { stand: Stand::ToCancel, ..kid }),
             _ => None,
@@ -106,8 +130,12 @@ impl<S: Storage> Machine<S> {
             if kid.is_open() {
                 *(if asked { &mut tallies.unknown } else { &mut tallies.unreached }) += kid.piece.len;
             }
-            let stand = if kid.is_open() && asked && stops { Stand::ToCancel } else { Stand::Over };
-            (kid.stand != Stand::Over).then_some(Kid { stand, ..kid })
+            let stand = match kid.is_open() {
+                true if !asked => Stand::Dropped,
+                true if stops => Stand::ToCancel,
+                _ => Stand::Over,
+            };
+            (!kid.is_over()).then_some(Kid { stand, ..kid })
         });
         Self::close(context);
         self.arm(id);
@@ -221,7 +249,8 @@ impl<S: Storage> Machine<S> {
             return Ok(None);
         }
         let start = handle.index() as usize * self.slab;
-        let bytes = self.words.as_ref().get(start..start + self.slab).ok_or(Stale)?.as_bytes();
+        let memory = self.words.as_ref().get(start..start + self.slab).ok_or(Stale)?;
+        let bytes = memory.as_bytes();
         if context.well {
             let header = bytes.get(..usize::from(context.reply.header)).ok_or(Stale)?;
             let at = usize::from(context.caps.header);
@@ -230,7 +259,18 @@ impl<S: Storage> Machine<S> {
         }
         let first = context.layout.record_range(0).start;
         let records = bytes.get(first..first + usize::from(context.records) * Record::BYTES).ok_or(Stale)?;
-        Ok(Some(Outcome::Failed(Report { tallies: context.tallies, records })))
+        let (layout, walk) = (&context.layout, &context.walk);
+        let reach = Reach {
+            list: Came { bytes, base: 0 }.list(layout),
+            shape: context.shape,
+            led: context.led,
+            mode: context.mode,
+            not_run: context.own == Own::NotRun,
+            kids: Kids::words(layout, memory),
+            // Whoever moved out of a walk, or had none, walks through nobody.
+            rest: if walk.top.piece.len > 0 { walk.top.next } else { layout.members },
+        };
+        Ok(Some(Outcome::Failed(Report { tallies: context.tallies, records, reach })))
     }
 
     /// Whether any part of a call is under way here, or its answer was not taken.

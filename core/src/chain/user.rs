@@ -194,7 +194,7 @@ impl<S: Storage> Machine<S> {
         }
         while at != NO_KID {
             let Some(kid) = kids.get(at) else { break };
-            let is_next = !in_order || kids.iter().take(usize::from(at)).all(|(_, kid)| kid.stand == Stand::Over);
+            let is_next = !in_order || kids.iter().take(usize::from(at)).all(|(_, kid)| kid.is_over());
             if is_next || !combines {
                 self.unpark(id, before, at);
                 if combines {

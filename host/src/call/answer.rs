@@ -1,6 +1,8 @@
 //! What a member tells whoever uses it: answers to calls, and why there are none.
 
-use umbra_core::chain::{Outcome, Record, Tallies};
+use std::fmt;
+
+use umbra_core::chain::{Node, Outcome, Record, Tallies};
 use umbra_core::error::Stale;
 
 use super::forked::Forked;
@@ -12,14 +14,49 @@ pub struct Failure {
     pub tallies: Tallies,
     /// Who failed, where, and why.
     pub records: Vec<Record>,
+    /// Who was certainly not reached, each after whoever is above it in the tree: at most as many as the tally counts, and fewer
+    /// where it is not known [who the others are](umbra_core::chain::Report::unreached).
+    pub unreached: Vec<Node>,
 }
 
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Failure {
+    /// Who was not reached, in words; `None` if nobody is known by name.
+    #[must_use]
+    pub fn not_reached(&self) -> Option<impl fmt::Display + '_> {
+        (!self.unreached.is_empty()).then_some(Names { known: &self.unreached, all: self.tallies.unreached })
+    }
+}
+
+/// Members by name, of so many.
+struct Names<'a> {
+    known: &'a [Node],
+    all: u32,
+}
+
+impl Names<'_> {
+    /// Whoever wants more of them than these has the list.
+    const MOST: usize = 16;
+}
+
+impl fmt::Display for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let among = if self.known.len() < self.all as usize { ", among others" } else { "" };
+        let (shown, more) = self.known.split_at(self.known.len().min(Names::MOST));
+        write!(f, "not reached{among}: ")?;
+        for (at, node) in shown.iter().enumerate() {
+            write!(f, "{}{node}", if at == 0 { "" } else { ", " })?;
+        }
+        if more.is_empty() { Ok(()) } else { write!(f, " and {} more", more.len()) }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for record in &self.records {
             write!(f, "{record}; ")?;
         }
-        self.tallies.fmt(f)
+        self.tallies.fmt(f)?;
+        self.not_reached().map_or(Ok(()), |names| write!(f, "; {names}"))
     }
 }
 impl std::error::Error for Failure {}
@@ -41,7 +78,11 @@ pub(super) fn answer(outcome: &Outcome<'_>) -> Result<Reply, Failure> {
         Outcome::Done { members, header, data } => {
             Ok(Reply { members: *members, header: header.to_vec(), data: data.to_vec() })
         }
-        Outcome::Failed(report) => Err(Failure { tallies: report.tallies, records: report.records().collect() }),
+        Outcome::Failed(report) => Err(Failure {
+            tallies: report.tallies,
+            records: report.records().collect(),
+            unreached: report.unreached().collect(),
+        }),
     }
 }
 
@@ -66,5 +107,26 @@ pub enum WaitError {
 impl From<Stale> for WaitError {
     fn from(Stale: Stale) -> Self {
         WaitError::Stale
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_names_some_of_those_who_were_not_reached_and_says_how_many_more_are_known() {
+        let failure = |known: u32, all: u32| {
+            let tallies = Tallies { unreached: all, ..Tallies::default() };
+            Failure { tallies, records: Vec::new(), unreached: (1..=known).map(Node).collect() }.to_string()
+        };
+        assert_eq!(failure(0, 2), "0 ok, 0 failed, 2 not reached, 0 unknown");
+        assert_eq!(failure(2, 2), "0 ok, 0 failed, 2 not reached, 0 unknown; not reached: 1, 2");
+        assert_eq!(failure(1, 9), "0 ok, 0 failed, 9 not reached, 0 unknown; not reached, among others: 1");
+        assert!(failure(16, 16).ends_with("; not reached: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16"));
+        assert!(
+            failure(20, 21)
+                .ends_with(", among others: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 and 4 more")
+        );
     }
 }

@@ -77,7 +77,7 @@ impl Member {
                     };
                     let record = Record { origin, stage: Stage::Deliver, code, depth: 0, aux, count: 1 };
                     let tallies = Tallies { ok: members.saturating_sub(1), failed: 1, ..Tallies::default() };
-                    Err(Failure { tallies, records: vec![record] })
+                    Err(Failure { tallies, records: vec![record], unreached: Vec::new() })
                 }
             },
             Err(failed) => Err(failed),

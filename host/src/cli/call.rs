@@ -315,6 +315,9 @@ impl Call {
                     writeln!(out, "  {} {why}", paint::bad("✘"))?;
                 }
                 writeln!(out, "  {}, with the one who made the call", failure.tallies)?;
+                if let Some(names) = failure.not_reached() {
+                    writeln!(out, "  {names}")?;
+                }
             }
             Ok(reply) => self.show_reply(out, own, &reply.data)?,
         }

@@ -10,7 +10,7 @@ use super::{End, Planned, sum_over};
 /// If it did not.
 pub fn failed(end: &End) -> (Tallies, &[Record]) {
     match end {
-        End::Failed { tallies, records } => (*tallies, records),
+        End::Failed { tallies, records, .. } => (*tallies, records),
         End::Done { .. } => panic!("a call that should have failed is done"),
     }
 }

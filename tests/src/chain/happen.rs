@@ -201,7 +201,11 @@ impl World {
             Outcome::Done { members, header, data } => {
                 End::Done { members, header: header.to_vec(), data: data.to_vec() }
             }
-            Outcome::Failed(report) => End::Failed { tallies: report.tallies, records: report.records().collect() },
+            Outcome::Failed(report) => End::Failed {
+                tallies: report.tallies,
+                records: report.records().collect(),
+                unreached: report.unreached().collect(),
+            },
         };
         machine.release(handle).expect("a call that has ended");
         let life = Life(self.seats[node.index()].life);

@@ -169,7 +169,9 @@ impl World {
 
     /// A call that collects failures and waits for everybody names all of them, and knows what became of all members.
     fn judge_all(&self, made: &Made, tree: &Tree) -> Result<(), String> {
-        let End::Failed { tallies, records } = &made.end.as_ref().ok_or("it goes on")?.0 else { return Ok(()) };
+        let End::Failed { tallies, records, unreached } = &made.end.as_ref().ok_or("it goes on")?.0 else {
+            return Ok(());
+        };
         let call = &made.plan.call;
         let mut expected: HashSet<Blamed> = self.done.of(made.id).iter().copied().collect();
         for &(_, _, to) in self.edges.iter().filter(|(id, ..)| *id == made.id) {
@@ -193,7 +195,17 @@ impl World {
         let failed = expected.len() as u32;
         let account = (tallies.ok, tallies.failed, tallies.unreached, tallies.unknown);
         let right = (ok, failed, tree.members.len() as u32 - ok - failed, 0);
-        if account == right { Ok(()) } else { Err(format!("{} accounts for {account:?}, not {right:?}", made.id)) }
+        if account != right {
+            return Err(format!("{} accounts for {account:?}, not {right:?}", made.id));
+        }
+        // Whoever fails before it sends anything leaves out just those below it.
+        let tells = |record: &Record| matches!(record.stage, Stage::Setup | Stage::Func | Stage::Reply);
+        let are_told =
+            failed as usize <= RECORDS && records.iter().all(tells) && !call.mode.contains(Mode::CUT_THROUGH);
+        if are_told && unreached.len() != tallies.unreached as usize {
+            return Err(format!("{} names {unreached:?} as not reached, of {tallies}", made.id));
+        }
+        Ok(())
     }
 
     /// How a call ends if nothing else happens, by the rules alone; `None` if a function decides that makes calls.

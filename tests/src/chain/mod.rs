@@ -115,6 +115,8 @@ pub enum End {
         tallies: Tallies,
         /// The failures.
         records: Vec<Record>,
+        /// Who was not reached, as far as the maker can tell.
+        unreached: Vec<Node>,
     },
 }
 
@@ -125,6 +127,14 @@ impl End {
             End::Done { .. } => &[],
             End::Failed { records, .. } => records,
         }
+    }
+
+    /// The members that were not reached, as far as the maker can tell, sorted; none if all is well.
+    pub fn unreached(&self) -> Vec<u32> {
+        let End::Failed { unreached, .. } = self else { return Vec::new() };
+        let mut named: Vec<u32> = unreached.iter().map(|node| node.0).collect();
+        named.sort_unstable();
+        named
     }
 
     /// The reply as one number.

@@ -61,13 +61,22 @@ impl World {
                     return Err(format!("{id} is done with {combined} of {} answers combined", size - 1));
                 }
             }
-            End::Failed { tallies, records } => {
+            End::Failed { tallies, records, unreached } => {
                 if tallies.total() != size {
                     return Err(format!("{id} accounts for {tallies} of {size}"));
                 }
                 // A restart in between may run a function of which nobody knows.
                 if began + tallies.unreached > size || tallies.ok > ended + u32::from(!plan.call.at_root) {
                     return Err(format!("{id} accounts for {tallies}, but {began} began and {ended} ended well"));
+                }
+                if unreached.len() as u64 > u64::from(tallies.unreached) {
+                    return Err(format!("{id} names {unreached:?} as not reached, and accounts for {tallies}"));
+                }
+                for (at, named) in unreached.iter().enumerate() {
+                    let is_known = members.contains(named) && !unreached[..at].contains(named);
+                    if !is_known || self.began.contains_key(&(*id, *named)) {
+                        return Err(format!("{id} names {named} of {unreached:?} as not reached, after {records:?}"));
+                    }
                 }
                 if records.is_empty() {
                     return Err(format!("{id} failed without a reason"));

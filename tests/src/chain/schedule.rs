@@ -333,7 +333,7 @@ fn judge(world: &World, trouble: Trouble) -> Result<Tally, String> {
                     return Err(format!("{} says {reply:?} instead of {sum}", made.id));
                 }
             }
-            End::Failed { records, tallies } => {
+            End::Failed { records, tallies, .. } => {
                 tally.failed += 1;
                 if matches!(trouble, Trouble::Calm | Trouble::Network) {
                     return Err(format!("{} failed: {records:?}, {tallies}", made.id));

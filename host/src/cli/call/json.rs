@@ -22,6 +22,8 @@ struct Object<'a> {
     failed: u32,
     unreached: u32,
     unknown: u32,
+    /// Those of the unreached whose names are known.
+    unreached_members: Vec<u32>,
     failures: Vec<Failed>,
     /// Why nobody was watched, if so; there are no runs then.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,9 +58,9 @@ impl Call {
         own: &umbra::call::Member,
         ended: &Ended,
     ) -> Result<(), Failure> {
-        let (tallies, records) = match &ended.outcome {
-            Ok(reply) => (Tallies { ok: reply.members, ..Tallies::default() }, &[][..]),
-            Err(failure) => (failure.tallies, failure.records.as_slice()),
+        let (tallies, records, unreached) = match &ended.outcome {
+            Ok(reply) => (Tallies { ok: reply.members, ..Tallies::default() }, &[][..], &[][..]),
+            Err(failure) => (failure.tallies, failure.records.as_slice(), failure.unreached.as_slice()),
         };
         let first = ended.runs.first().map(|run| run.began);
         let object = Object {
@@ -72,6 +74,7 @@ impl Call {
             failed: tallies.failed,
             unreached: tallies.unreached,
             unknown: tallies.unknown,
+            unreached_members: unreached.iter().map(|node| node.0).collect(),
             failures: records
                 .iter()
                 .map(|record| Failed {
