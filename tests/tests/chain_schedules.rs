@@ -4,6 +4,7 @@
 //! `UMBRA_CHAIN_SEED`: a failure names the seed that repeats it.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
+use umbra_tests::chain::Fates;
 use umbra_tests::chain::schedule::{self, Tally, Trouble};
 
 fn number(name: &str, default: u64) -> u64 {
@@ -23,6 +24,8 @@ fn schedules(trouble: Trouble) -> Tally {
     }
     println!("{trouble:?}: {all}");
     assert!(all.led > 0 && all.domains > 0 && all.roomy > 0 || !are_many(&all), "trees or places of one kind");
+    let Fates { read, copied, waited, .. } = all.fates;
+    assert!(read > 0 && copied > 0 && waited > 0 || !are_many(&all), "long replies of one kind");
     all
 }
 
@@ -75,6 +78,14 @@ fn s38_a_request_for_a_life_that_is_over_is_not_run_in_the_next() {
 fn s39_a_lost_answer_that_is_not_kept_is_named_as_such() {
     let tally = schedule::run(324_270, Trouble::Deaths).unwrap_or_else(|wrong| panic!("{wrong}"));
     assert!(tally.failed > 0);
+}
+
+/// Answers said that their replies are kept for longer than the call may take.
+#[test]
+fn g8_a_long_reply_is_kept_until_the_time_of_the_call_is_over() {
+    for (seed, trouble) in [(1, Trouble::Calm), (3, Trouble::Network), (21, Trouble::Faults), (6, Trouble::Deaths)] {
+        schedule::run(seed, trouble).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
 }
 
 /// Answers wait for one that does not come before the deadline, at one machine.

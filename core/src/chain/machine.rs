@@ -340,4 +340,11 @@ impl<S: Storage> Machine<S> {
     pub(super) fn slack(left: Lapse, height: u8) -> Lapse {
         Lapse(left.0 / (16 * (u64::from(height) + 1)))
     }
+
+    /// What the parent has kept, by what a call of this height below it keeps: of so many parts of its time it kept one, and left
+    /// the others.
+    pub(super) fn slack_above(slack: Lapse, height: u8) -> Lapse {
+        let parts = 16 * (u64::from(height) + 2);
+        Lapse(slack.0.saturating_mul(parts - 16) / (parts - 1))
+    }
 }

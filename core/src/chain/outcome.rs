@@ -179,9 +179,13 @@ impl<S: Storage> Machine<S> {
         if is_read {
             context.state = State::Draining;
         }
-        // The parent has what every level keeps of the time for itself: no more than what this one has kept.
-        let until = context.deadline + context.slack;
-        let left = || u32::try_from(until.since(now).0 / 1000).unwrap_or(u32::MAX);
+        let left = || {
+            // An answer that was ready when the time was over has no deadline any more.
+            let end = if context.deadline == Time::NEVER { now } else { context.deadline };
+            // The parent has what it kept of its time for itself, a little less than what this one keeps.
+            let until = end + Self::slack_above(context.slack, context.height);
+            u32::try_from(until.since(now).0 / 1000).unwrap_or(u32::MAX)
+        };
         let budget_us = context.mode.contains(Mode::RENDEZVOUS).then(left);
         let len_bytes = Response { nodes, budget_us, header, data }.emit(call, edge, buffer).ok();
         debug_assert!(len_bytes.is_some(), "the buffer holds the longest message");

@@ -188,19 +188,21 @@ impl Replies {
         Ok(Some(answer))
     }
 
-    /// Lays the reply out that an answer tells of, unless that waits for room.
+    /// Lays the reply out that an answer tells of, unless that waits for room; one that has waited stays no longer than it would
+    /// have without, which is until `latest`.
     fn lay(
         &mut self,
         station: &Station,
         shelf: &mut Shelf,
         (from, to): (Node, Node),
         message: &mut [u8],
+        latest: Time,
     ) -> Result<(), NoRoom> {
         let Some(carried) = peek_reply(message) else { return Ok(()) };
         if self.waits(carried.call, (from, to)) {
             return Err(NoRoom::Still);
         }
-        let (call, until) = (carried.call, now() + carried.budget);
+        let (call, until) = (carried.call, latest.min(now() + carried.budget));
         if let Some(reply) = self.take(call, from) {
             match shelf.offer(station, reply.data(), Some(to)) {
                 Ok(offer) => {
@@ -311,7 +313,7 @@ impl Member {
     pub(super) fn lay(&mut self, from: Node, to: Node, len: usize) -> Option<usize> {
         let Member { replies, shelf, station, buffer, .. } = self;
         let message = buffer.get_mut(..len)?;
-        match replies.lay(station, shelf, (from, to), message) {
+        match replies.lay(station, shelf, (from, to), message, Time::NEVER) {
             Ok(()) => Some(len),
             Err(NoRoom::Still) => {
                 let mut word = [0; HEAD];
@@ -338,7 +340,8 @@ impl Member {
             if unlaid.until <= at {
                 continue;
             }
-            if self.replies.lay(&self.station, &mut self.shelf, (from, to), &mut unlaid.message).is_err() {
+            let Unlaid { until, message, .. } = &mut unlaid;
+            if self.replies.lay(&self.station, &mut self.shelf, (from, to), message, *until).is_err() {
                 self.replies.unlaid.push(unlaid);
             } else if let Some(place) = self.buffer.get_mut(..len) {
                 place.copy_from_slice(&unlaid.message);

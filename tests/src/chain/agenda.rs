@@ -5,6 +5,16 @@ use umbra_core::time::{Lapse, Time};
 
 use super::{Happens, Planned, Seat, World};
 
+/// What happens next.
+enum Next {
+    /// What lies in the agenda.
+    Event,
+    /// A deadline of this member.
+    Timer(Node),
+    /// A long reply, or an answer of this machine that waits for memory, is not waited for any more.
+    Look(Node),
+}
+
 impl World {
     pub(super) fn plan_at(&mut self, at: Time, what: Happens) {
         self.order += 1;
@@ -44,28 +54,28 @@ impl World {
         }
     }
 
-    /// When something happens next, and whether that is a deadline of this member.
-    fn earliest(&self) -> Option<(Time, Option<Node>)> {
+    /// When something happens next, and what.
+    fn earliest(&self) -> Option<(Time, Next)> {
         let due = |(node, seat): (usize, &Seat)| {
             let at = seat.machine.as_ref().filter(|_| !seat.frozen)?.deadline()?;
-            Some((at, Some(Node(node as u32))))
+            Some((at, Next::Timer(Node(node as u32))))
         };
         let timer = self.seats.iter().enumerate().filter_map(due).min_by_key(|&(at, _)| at);
-        let event = self.agenda.keys().next().map(|&(at, _)| (at, None));
-        match (timer, event) {
-            (Some(timer), Some(event)) => Some(if timer.0 < event.0 { timer } else { event }),
-            (one, other) => one.or(other),
-        }
+        let event = self.agenda.keys().next().map(|&(at, _)| (at, Next::Event));
+        let look = self.replies.due().map(|(at, home)| (at, Next::Look(home)));
+        // What comes at the same time goes first.
+        event.into_iter().chain(timer).chain(look).min_by_key(|&(at, _)| at)
     }
 
     fn step(&mut self) {
         match self.earliest() {
-            Some((_, Some(node))) => {
+            Some((_, Next::Timer(node))) => {
                 let now = self.now;
                 self.at(node).on_time(now);
                 self.drain(node);
             }
-            Some((_, None)) => {
+            Some((_, Next::Look(home))) => self.look(home),
+            Some((_, Next::Event)) => {
                 if let Some((_, what)) = self.agenda.pop_first() {
                     self.happen(what);
                 }

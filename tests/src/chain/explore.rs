@@ -68,6 +68,7 @@ impl World {
         if let Some(key) = key
             && let Some(what) = self.agenda.remove(&key)
         {
+            self.replies.behind.0 += self.now.since(key.0).0;
             self.now = self.now.max(key.0);
             self.happen(what);
         }

@@ -1,10 +1,11 @@
 //! What happens in a world: messages arrive, user code returns, members die.
 
-use umbra_core::chain::{Action, Code, Handle, Life, Node, Outcome, Phase, Stage, Verdict};
+use umbra_core::chain::{Action, Code, Handle, Mode, Node, Outcome, Phase, Stage, Verdict};
 use umbra_core::time::Lapse;
 
 use super::inner::{INNER_FAILED, Maker};
-use super::{Act, End, Happens, Made, World};
+use super::replies::Whose;
+use super::{Act, End, Happens, World};
 
 impl World {
     pub(super) fn happen(&mut self, what: Happens) {
@@ -24,6 +25,7 @@ impl World {
                         let again = self.at(to).on_message(from, to, &bytes, now);
                         assert!(again.is_ok(), "a machine that was polled takes a message");
                     }
+                    self.replies.note(home, (from, to), &bytes);
                     let is_request = umbra_core::chain::peek_request(&bytes).is_some();
                     self.inside += u64::from(is_request && self.out.iter().any(|&(at, ..)| at == home));
                     self.drain(home);
@@ -56,6 +58,7 @@ impl World {
                 }
             }
             Happens::Begin(maker) => self.begin_inner(maker),
+            Happens::Look(home) => self.look(home),
             Happens::Start(at) => {
                 let planned = self.planned[at].clone();
                 if self.seats[planned.root.index()].machine.is_some()
@@ -67,7 +70,14 @@ impl World {
         }
     }
 
+    /// A turn of a machine.
     pub(super) fn drain(&mut self, node: Node) {
+        self.tend_replies(node);
+        self.act(node);
+        self.settle_replies(node);
+    }
+
+    fn act(&mut self, node: Node) {
         loop {
             let (now, seat) = (self.now, &mut self.seats[node.index()]);
             let (life, Some(machine)) = (seat.life, seat.machine.as_mut()) else { return };
@@ -84,6 +94,7 @@ impl World {
                     if self.network.work == Lapse(0) {
                         self.run_user(node, handle);
                     } else {
+                        self.will_read(node, handle);
                         assert!(self.out.insert((node, life, handle)), "user code of one call is nested at {node}");
                         let at = now + Lapse(self.random.below(self.network.work.0 + 1));
                         self.plan_at(at, Happens::Return { node, life, handle });
@@ -94,8 +105,7 @@ impl World {
         }
     }
 
-    fn send(&mut self, from: Node, to: Node, len: usize) {
-        let mut bytes = self.buffer[..len].to_vec();
+    pub(super) fn post(&mut self, from: Node, to: Node, mut bytes: Vec<u8>) {
         if self.refuses == Some((from, to)) {
             match umbra_core::chain::peek_request(&bytes) {
                 Some(call) => self.done.blame(call, (to, Stage::Forward, Code::Transport, 0)),
@@ -167,7 +177,7 @@ impl World {
             (Act::Within, Some(false)) => Act::Fault(INNER_FAILED),
             (act, _) => act,
         };
-        let verdict = self.script.run(&mut work, act);
+        let verdict = self.replies.run(home, &mut work, |work| self.script.run(work, act));
         let child = if let Phase::Wait(answer) = work.phase { Some(answer.from) } else { None };
         if let Some((stage, code, aux)) = blame(child, act, verdict) {
             self.done.blame(call, (node, stage, code, aux));
@@ -178,6 +188,7 @@ impl World {
         match work.phase {
             Phase::Init => *self.began.entry((call, node)).or_default() += 1,
             Phase::Probe => {}
+            Phase::Wait(_) if verdict == Verdict::ReplyGone => {}
             Phase::Wait(answer) => *self.combined.entry((call, node, answer.from)).or_default() += 1,
         }
         if !matches!(work.phase, Phase::Wait(_)) && verdict == Verdict::Done {
@@ -197,7 +208,8 @@ impl World {
     fn end(&mut self, node: Node, handle: Handle) {
         let now = self.now;
         let machine = self.at(node);
-        let end = match machine.outcome(handle).expect("a call of ours").expect("a call that has ended") {
+        let id = machine.call_id(handle).expect("a call of ours");
+        let mut end = match machine.outcome(handle).expect("a call of ours").expect("a call that has ended") {
             Outcome::Done { members, header, data } => {
                 End::Done { members, header: header.to_vec(), data: data.to_vec() }
             }
@@ -208,12 +220,16 @@ impl World {
             },
         };
         machine.release(handle).expect("a call that has ended");
-        let life = Life(self.seats[node.index()].life);
-        let is_it = |made: &&mut Made| made.handle == handle && made.id.root == node && made.id.life == life;
-        let made = self.made.iter_mut().rev().find(is_it).expect("a call that was made");
-        let (call, well) = (made.id, matches!(end, End::Done { .. }));
-        assert!(made.end.replace((end, now)).is_none(), "a call ends once");
-        self.inner_ended(call, well);
+        let at = self.made.iter().rposition(|made| made.id == id).expect("a call that was made");
+        if let End::Done { data, .. } = &mut end
+            && self.made[at].plan.call.mode.contains(Mode::RENDEZVOUS)
+        {
+            let own = Whose { home: node, call: id, node };
+            *data = self.replies.take(own).unwrap_or_default();
+        }
+        let well = matches!(end, End::Done { .. });
+        assert!(self.made[at].end.replace((end, now)).is_none(), "a call ends once");
+        self.inner_ended(id, well);
     }
 }
 
@@ -223,6 +239,8 @@ fn blame(child: Option<Node>, act: Act, verdict: Verdict) -> Option<(Stage, Code
     let reply = if child.is_some() { Stage::Callback } else { Stage::Reply };
     let number = |own: u32| child.map_or(own, |child| child.0);
     match (act, verdict) {
+        // It was not run.
+        (_, Verdict::ReplyGone) => Some((stage, Code::ReplyGone, number(0))),
         (Act::Excess, _) => Some((reply, Code::ReplyTooLarge, 9000)),
         (Act::Panic, _) => Some((stage, Code::Panic, number(0))),
         (Act::Fault(own), _) => Some((stage, Code::Fault, number(own))),

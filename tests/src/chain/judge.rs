@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use umbra_core::chain::{CallId, Code, Mode, Node, Plan, RECORDS, Record, Stage, Tag};
 use umbra_core::time::Time;
 
+use super::replies::Why;
 use super::{Act, End, Made, Planned, RARE, World};
 
 /// Who failed at which step, why, and with which number.
@@ -69,6 +70,11 @@ impl Tree {
         (1..self.members.len()).map(|at| (self.members[self.parents[at]], self.members[at]))
     }
 
+    /// How deep a member is.
+    pub(super) fn depth_of(&self, node: Node) -> Option<u8> {
+        self.members.iter().position(|&member| member == node).map(|at| self.depth(at))
+    }
+
     fn depth(&self, at: usize) -> u8 {
         if at == 0 { 0 } else { self.depth(self.parents[at]) + 1 }
     }
@@ -106,6 +112,10 @@ impl World {
         }
         if is_well && !blamed.is_empty() {
             return Err(format!("{} is done in spite of {blamed:?}", made.id));
+        }
+        let late = self.replies.why_back(made.id).find(|&(_, why)| why == Why::Late);
+        if let Some((node, _)) = late.filter(|_| self.is_strict()) {
+            return Err(format!("{}: nobody has said that the reply of {node} is not wanted", made.id));
         }
         let records = end.records();
         for record in records {

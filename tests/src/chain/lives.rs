@@ -18,6 +18,7 @@ impl World {
         let life = seat.life;
         let Some(machine) = seat.machine.take() else { return };
         add(&mut self.dead, machine.figures());
+        self.replies.kill(node);
         let dead: Vec<Node> = self.household(node).collect();
         self.done.deaths.extend(dead.iter().map(|&dead| (dead, self.now)));
         for at in (0..self.seats.len() as u32).map(Node) {
@@ -40,6 +41,7 @@ impl World {
             return;
         }
         let life = self.seats[node.index()].life + 1;
+        self.replies.restart(node);
         self.seats[node.index()] = Seat { machine: Some(self.machine(node, life)), life, frozen: false };
         let all = (0..self.seats.len() as u32).map(Node);
         let (back, others): (Vec<Node>, Vec<Node>) = all.partition(|&who| self.home(who) == node);
@@ -77,6 +79,7 @@ impl World {
         let lives = seat.machine.is_some() && seat.life == life + 1;
         let now = self.now;
         let Some(machine) = self.seats[at.index()].machine.as_mut() else { return };
+        self.replies.gone(at, who);
         machine.on_gone(who, now);
         if lives {
             machine.on_back(who);

@@ -13,6 +13,8 @@ mod homes;
 mod inner;
 mod judge;
 mod lives;
+mod rendezvous;
+mod replies;
 mod rules;
 pub mod schedule;
 mod script;
@@ -25,6 +27,7 @@ use umbra::sim::Random;
 use umbra_core::chain::{Call, CallId, Config, Figures, Handle, Life, Machine, Node, Record, StartError, Tag, Tallies};
 use umbra_core::time::{Lapse, Time};
 
+pub use replies::Fates;
 pub use script::{Act, Script};
 
 /// The function and the callback that every member of every world has.
@@ -95,6 +98,8 @@ enum Happens {
     Start(usize),
     /// A function makes a call.
     Begin(inner::Maker),
+    /// A machine looks what became of long replies.
+    Look(Node),
 }
 
 /// How a call ended.
@@ -137,10 +142,10 @@ impl End {
         named
     }
 
-    /// The reply as one number.
+    /// The reply as one number: that of a [long](umbra_core::chain::Mode::RENDEZVOUS) one has multiples of it.
     pub fn sum(&self) -> Option<u64> {
         match self {
-            End::Done { data, .. } => Some(u64::from_le_bytes(data.as_slice().try_into().ok()?)),
+            End::Done { data, .. } => script::number_of(data),
             End::Failed { .. } => None,
         }
     }
@@ -243,6 +248,8 @@ pub struct World {
     inner: HashMap<CallId, inner::Maker>,
     /// Whether the call ended well that a function made.
     answered: HashMap<(CallId, Node), bool>,
+    /// Long replies.
+    replies: replies::Replies,
     /// What was done to calls on purpose.
     done: judge::Done,
     /// What was counted by machines that are dead.
@@ -294,6 +301,7 @@ impl World {
             lacking: Vec::new(),
             inner: HashMap::new(),
             answered: HashMap::new(),
+            replies: replies::Replies::new(),
             done: judge::Done::default(),
             dead: Figures::default(),
             buffer,
@@ -370,6 +378,13 @@ impl World {
         self.check().unwrap_or_else(|wrong| panic!("{wrong}"));
         self.made[at].end.clone().expect("the call has ended").0
     }
+}
+
+/// The same sum, as a reply of so many words that are not in answers.
+pub fn long_sum_over(members: impl IntoIterator<Item = u32>, words: u32) -> Planned {
+    let mut planned = sum_over(members);
+    (planned.call.mode, planned.call.caps.data) = (umbra_core::chain::Mode::RENDEZVOUS, 8 * words);
+    planned
 }
 
 /// A call of the sum over these members with a second of time, by the first of them.

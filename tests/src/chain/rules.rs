@@ -25,6 +25,7 @@ impl World {
         for made in &self.made {
             self.check_call(made)?;
         }
+        self.replies.check()?;
         for (node, seat) in self.seats.iter().enumerate() {
             if let Some(machine) = seat.machine.as_ref().filter(|machine| !machine.is_empty()) {
                 return Err(format!("member {node} still has {} calls", machine.len()));

@@ -12,7 +12,7 @@ use umbra_core::tree::{Shape, explicit};
 
 use super::judge::Tree;
 use super::script::ELSEWHERE;
-use super::{Act, End, Network, Planned, RARE, SUM, World};
+use super::{Act, End, Fates, Network, Planned, RARE, SUM, World};
 
 /// What may go wrong in a schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,14 +52,18 @@ pub struct Tally {
     pub domains: u64,
     /// Schedules in which there are places enough for every call, and no classes.
     pub roomy: u64,
+    /// Calls with replies that are not in answers.
+    pub long: u64,
+    /// What became of these replies.
+    pub fates: Fates,
 }
 
 impl core::fmt::Display for Tally {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let Tally { schedules, done, failed, blocked, busy, messages, stale, led, domains, roomy } = self;
+        let Tally { schedules, done, failed, blocked, busy, messages, stale, led, domains, roomy, long, fates } = self;
         write!(f, "{schedules} schedules: {done} calls done, {failed} failed and {blocked} refused, {led} led and ")?;
         write!(f, "{domains} along hosts, {messages} messages, {busy} without room and {stale} late, ")?;
-        write!(f, "{roomy} schedules with room for all")
+        write!(f, "{roomy} schedules with room for all, {long} calls with long replies: {fates:?}")
     }
 }
 
@@ -75,6 +79,8 @@ impl core::ops::AddAssign for Tally {
         self.led += other.led;
         self.domains += other.domains;
         self.roomy += other.roomy;
+        self.long += other.long;
+        self.fates += other.fates;
     }
 }
 
@@ -135,6 +141,31 @@ fn parents_by_domain(world: &World, list: &[Node], over: Shape, random: &mut Ran
 /// happens in them keep it.
 const fn is_wide(seed: u64) -> bool {
     seed.is_multiple_of(4)
+}
+
+/// Which seeds have long replies among the others.
+const fn is_long(seed: u64) -> bool {
+    matches!(seed % 5, 1 | 3)
+}
+
+/// Bytes of the longest reply that is not in an answer.
+const LONGEST: u32 = 4000;
+
+/// Has machines have little memory for long replies, and some of them none for a while.
+fn memory(world: &mut World, members: u32, random: &mut Random) {
+    world.reply_room([usize::MAX, 3 * LONGEST as usize, LONGEST as usize][random.below(3) as usize]);
+    for _ in 0..random.below(4) {
+        let (who, most) = (random.below(u64::from(members)) as u32, [300, 30_000, 600_000][random.below(3) as usize]);
+        world.lack_memory(Node(who), Lapse::from_micros(random.below(most)));
+    }
+}
+
+/// Has a call have replies that are not in answers, of whatever length.
+fn lengthen(call: &mut Call<'_>, random: &mut Random) {
+    call.mode |= Mode::RENDEZVOUS;
+    if call.callback != Tag::NONE {
+        call.caps.data = [8, 24, 320, LONGEST][random.below(4) as usize];
+    }
 }
 
 fn planned(world: &World, members: u32, wide: Option<&mut Tally>, random: &mut Random) -> Planned {
@@ -247,7 +278,7 @@ pub fn run(seed: u64, trouble: Trouble) -> Result<Tally, String> {
     let members = 1 + random.below(most) as u32;
     let lossy = !matches!(trouble, Trouble::Calm | Trouble::Faults | Trouble::Steps);
     let calls = [1, 2, 6][random.below(3) as usize];
-    let wide = is_wide(seed);
+    let (wide, long) = (is_wide(seed), is_long(seed));
     let (classes, places) = if random.below(2) == 0 { (8, 8) } else { (if wide { 0 } else { 8 }, 64) };
     let capacities = Capacities { calls: places, call_bytes: 4096, remembered: 256, ..Capacities::new(members) };
     let config = Config {
@@ -264,12 +295,19 @@ pub fn run(seed: u64, trouble: Trouble) -> Result<Tally, String> {
     if random.below(2) == 0 && classes > 0 {
         households(&mut world, members, &mut random);
     }
+    if long {
+        memory(&mut world, members, &mut random);
+    }
     let mut drawn = Tally { roomy: u64::from(classes == 0), ..Tally::default() };
     for _ in 0..calls {
         let after = Lapse::from_micros(random.below(500));
         let mut planned = planned(&world, members, wide.then_some(&mut drawn), &mut random);
         if trouble == Trouble::Steps {
             rarely(&mut planned, &mut random);
+        }
+        if long && random.below(2) == 0 {
+            lengthen(&mut planned.call, &mut random);
+            drawn.long += 1;
         }
         world.start_after(after, planned);
     }
@@ -300,8 +338,14 @@ pub fn run(seed: u64, trouble: Trouble) -> Result<Tally, String> {
 
 fn judge(world: &World, trouble: Trouble) -> Result<Tally, String> {
     let figures = world.figures();
-    let mut tally =
-        Tally { schedules: 1, busy: figures.busy, messages: world.messages, stale: figures.stale, ..Tally::default() };
+    let mut tally = Tally {
+        schedules: 1,
+        busy: figures.busy,
+        messages: world.messages,
+        stale: figures.stale,
+        fates: world.fates(),
+        ..Tally::default()
+    };
     for (planned, error) in &world.refused {
         match error {
             StartError::WouldBlock => tally.blocked += 1,

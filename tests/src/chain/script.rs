@@ -86,19 +86,29 @@ impl Script {
         match work.phase {
             Phase::Init | Phase::Probe => {
                 let number = u64::from(work.node.0) + work.header.first().map_or(0, |&extra| u64::from(extra));
-                let _ = work.reply.caps().data >= 8 && work.reply.set_data(&number.to_le_bytes()).is_ok();
+                let words = work.rendezvous().map_or(1, |max| u64::from(max / 8));
+                let data: Vec<u8> = (1..=words).flat_map(|word| (word * number).to_le_bytes()).collect();
+                let _ = work.reply.caps().data >= 8 && work.reply.set_data(&data).is_ok();
                 let _ = work.reply.caps().header >= 4 && work.reply.set_header(&work.node.0.to_le_bytes()).is_ok();
             }
             Phase::Wait(answer) => {
-                if let (Ok(theirs), Ok(ours)) = (answer.data.try_into(), work.reply.data().try_into()) {
-                    let sum = u64::from_le_bytes(theirs).wrapping_add(u64::from_le_bytes(ours));
-                    let _ = work.reply.set_data(&sum.to_le_bytes());
+                let (theirs, ours) = (answer.data.as_chunks().0, work.reply.data_mut().as_chunks_mut().0);
+                for (ours, theirs) in ours.iter_mut().zip(theirs) {
+                    *ours = u64::from_le_bytes(*theirs).wrapping_add(u64::from_le_bytes(*ours)).to_le_bytes();
                 }
                 let _ = !answer.header.is_empty() && work.reply.push_header(answer.header).is_ok();
             }
         }
         Verdict::Done
     }
+}
+
+/// The number of which a reply has multiples: once, twice, and so on.
+pub(super) fn number_of(data: &[u8]) -> Option<u64> {
+    let (words, []) = data.as_chunks() else { return None };
+    let number = u64::from_le_bytes(*words.first()?);
+    let are_right = (1..).zip(words).all(|(word, &multiple)| number.wrapping_mul(word) == u64::from_le_bytes(multiple));
+    are_right.then_some(number)
 }
 
 /// A work of user code, as far as scripts look at it.

@@ -6,7 +6,8 @@
 //! no place is taken any more.
 
 use umbra::call::{Capacities, Heap};
-use umbra_core::chain::{Action, Call, Caps, Config, Life, Machine, Mode, Node, Verdict};
+use umbra_core::chain::{Action, Call, Caps, Config, Life, Machine, Mode, Node, Verdict, peek_reply};
+use umbra_core::key::{Key, Span};
 use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
 
@@ -21,7 +22,9 @@ const PUNCTUAL: usize = 5000;
 
 /// Conversations in which member 1 gets requests and answers.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
-    [Mode::empty(), Mode::COLLECT | Mode::CANCEL_ON_FAIL, Mode::CUT_THROUGH | Mode::ORDERED].map(conversation).into()
+    let short = [Mode::empty(), Mode::COLLECT | Mode::CANCEL_ON_FAIL, Mode::CUT_THROUGH | Mode::ORDERED];
+    let long = [Mode::RENDEZVOUS, Mode::RENDEZVOUS | Mode::ORDERED];
+    short.into_iter().chain(long).map(conversation).collect()
 }
 
 fn conversation(mode: Mode) -> Vec<u8> {
@@ -31,9 +34,9 @@ fn conversation(mode: Mode) -> Vec<u8> {
     (down.call.mode, down.call.plan) = (mode, umbra_core::chain::Plan::Shape(Shape::CHAIN));
     let mut own = crate::chain::Planned { root: Node(1), ..sum_over(1..MEMBERS) };
     own.call.mode = mode;
-    for planned in [down, own] {
-        world.call(&planned);
-    }
+    // As in the machine that is fed, its own call is the first there.
+    world.start(&own).expect("a call that is not refused");
+    world.call(&down);
     let mut script = Vec::new();
     for (to, bytes) in &world.heard {
         if *to == Node(1) {
@@ -74,6 +77,11 @@ pub(super) fn feed(mut script: &[u8]) {
                 "there is room after polling"
             );
         }
+        if let Some(told) = peek_reply(message) {
+            // Whatever it says: whose reply waits here was asked for it.
+            let parked = machine.parked(told.call, told.edge);
+            assert!(parked.is_none_or(|(child, _)| child != Node(1) && child.0 < MEMBERS));
+        }
         settle(&mut machine, now, &mut buffer, how);
     }
     for wake in 0..WISHES {
@@ -95,7 +103,11 @@ fn settle(machine: &mut Machine<Heap>, now: Time, buffer: &mut [u8], how: u8) {
             }
             Action::Run { handle, .. } => {
                 let mut work = machine.work(handle).expect("user code that is to be run");
-                let _ = work.reply.set_data(&[how; 8]);
+                let span = Span { key: Key::from_bits(how.into()), offset: 0, len: 8 };
+                let _ = match work.rendezvous() {
+                    Some(_) => work.reply.set_span(span),
+                    None => work.reply.set_data(&[how; 8]),
+                };
                 let callback = matches!(work.phase, umbra_core::chain::Phase::Wait(_));
                 let verdict = match how & 8 {
                     0 => Verdict::Done,
