@@ -1,6 +1,7 @@
 //! Chained calls allocate nothing once their machines are there (scenario 55).
 //!
-//! That is so from the first one on, whether they end well, by a failure, at their deadline or by their maker.
+//! That is so from the first one on, whether they end well, by a failure, at their deadline or by their maker, alone or while
+//! others cross them.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::alloc::System;
@@ -72,13 +73,16 @@ const BUDGET: Lapse = Lapse::from_millis(100);
 const STEP: u64 = 1_000_000;
 const STEPS: u64 = 1_000;
 
-/// One call over all members; whether it ended as it should.
-fn call(machines: &mut [Machine<Vectors>], members: &[Node], mode: Mode, end: End, time: &mut u64) -> bool {
+/// One call over all members for each list, made by its first one; whether all ended as they should.
+fn calls(machines: &mut [Machine<Vectors>], lists: &[Vec<Node>], mode: Mode, end: End, time: &mut u64) -> bool {
     let mut buffer = [0; 4 << 10];
-    let call =
-        Call { callback: SUM, caps: Caps { header: 0, data: 8 }, mode, budget: BUDGET, ..Call::new(SUM, members) };
-    let handle = machines[0].start(&call, Time(*time)).unwrap();
-    let (mut well, mut pending, until) = (None, None, *time + STEPS * STEP);
+    let start = |members: &Vec<Node>| {
+        let caps = Caps { header: 0, data: 8 };
+        let call = Call { callback: SUM, caps, mode, budget: BUDGET, ..Call::new(SUM, members) };
+        machines[members[0].index()].start(&call, Time(*time)).unwrap()
+    };
+    let first = lists.iter().map(start).reduce(|first, _| first).unwrap();
+    let (mut ended, mut well, mut pending, until) = (0, 0, None, *time + STEPS * STEP);
     while *time < until {
         let (mut worked, now) = (false, Time(*time));
         for at in 0..machines.len() {
@@ -102,25 +106,27 @@ fn call(machines: &mut [Machine<Vectors>], members: &[Node], mode: Mode, end: En
                         let verdict = if at == BAD && end == End::Fault { Verdict::Fault(1) } else { Verdict::Done };
                         machines[at].finish(handle, verdict).unwrap();
                     }
-                    Action::Ended { .. } => {
-                        let outcome = machines[0].outcome(handle).unwrap().unwrap();
-                        well = Some(matches!(outcome, Outcome::Done { data: [15, ..], .. }));
+                    Action::Ended { handle } => {
+                        let outcome = machines[at].outcome(handle).unwrap().unwrap();
+                        ended += 1;
+                        well += usize::from(matches!(outcome, Outcome::Done { data: [15, ..], .. }));
                         if let Outcome::Failed(report) = &outcome {
                             assert!(report.unreached().count() <= report.tallies.unreached as usize);
                         }
-                        machines[0].release(handle).unwrap();
+                        machines[at].release(handle).unwrap();
                     }
                 }
             }
         }
-        match well {
-            Some(_) if !worked && pending.is_some() => {
+        if !worked && ended == lists.len() {
+            if let Some(handle) = pending.take() {
                 // It says so too late, and nobody listens any more.
-                let _ = pending.take().map(|handle| machines[BAD].finish(handle, Verdict::Done));
+                let _ = machines[BAD].finish(handle, Verdict::Done);
+            } else if machines.iter().all(Machine::is_empty) {
+                return well == if end == End::Well { ended } else { 0 };
             }
-            Some(well) if !worked && machines.iter().all(Machine::is_empty) => return well == (end == End::Well),
-            None if !worked && end == End::Cancelled => machines[0].cancel(handle).unwrap(),
-            _ => {}
+        } else if !worked && end == End::Cancelled {
+            machines[0].cancel(first).unwrap();
         }
         *time += if worked { 1 } else { STEP };
     }
@@ -130,13 +136,18 @@ fn call(machines: &mut [Machine<Vectors>], members: &[Node], mode: Mode, end: En
 /// Without a harness, whose threads may allocate at any time.
 fn main() {
     let mut machines: Vec<_> = (0..MEMBERS as u32).map(machine).collect();
-    let members: Vec<Node> = (0..MEMBERS as u32).map(Node).collect();
+    // Each begins with whoever makes the call, and the others come in another order.
+    let from = |first: u32| (0..MEMBERS as u32).map(|at| Node((first + at) % MEMBERS as u32)).collect();
+    let lists: [Vec<Node>; 3] = [0, 5, 10].map(from);
     let mut time = 1;
     let region = Region::new(COUNTED);
     for _ in 0..5 {
         for mode in [Mode::empty(), Mode::COLLECT, Mode::CUT_THROUGH | Mode::ORDERED] {
             for end in [End::Well, End::Fault, End::Late, End::Cancelled] {
-                assert!(call(&mut machines, &members, mode, end, &mut time), "{mode:?} {end:?}");
+                assert!(calls(&mut machines, &lists[..1], mode, end, &mut time), "{mode:?} {end:?}");
+            }
+            for end in [End::Well, End::Fault] {
+                assert!(calls(&mut machines, &lists, mode, end, &mut time), "three that cross, {mode:?} {end:?}");
             }
         }
     }
