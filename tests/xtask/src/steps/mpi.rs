@@ -92,6 +92,9 @@ const EXAMPLES: &[(u32, &str, &str)] = &[
     // The ends of every transport, made anew over what was left for those before.
     (2, "ends_anew", ""),
     (3, "ends_anew", ""),
+    // A job and an exchange of all processes but one, in another order.
+    (2, "part", ""),
+    (6, "part", ""),
     // A job that one process has no means for.
     (3, "job_fails", ""),
     // Messages that are not as long as they should be.
