@@ -9,6 +9,7 @@
 use std::cell::Cell;
 use std::hint::black_box;
 use std::marker::PhantomData;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use umbra_core::atomic::AtomicU64;
@@ -397,10 +398,10 @@ fn creation(report: &mut Report) {
     report.row(Row::new(case, rate, 50_000.0, "bar", "groups/s", Direction::HigherIsBetter)).bar(1.0);
 }
 
-fn main() {
+fn main() -> ExitCode {
     let mut report = Report::from_args();
     look_ups(&mut report);
     creation(&mut report);
     world_of_a_million(&mut report);
-    report.finish();
+    report.finish()
 }

@@ -16,6 +16,7 @@ mod ucx;
 
 use std::cell::RefCell;
 use std::hint::black_box;
+use std::process::ExitCode;
 
 use umbra::access::mapped::MappedRegion;
 use umbra::sys::peer_memory::PeerMemory;
@@ -281,14 +282,14 @@ fn served_fresh(
     (settled(our_times), settled(peer_times))
 }
 
-fn main() {
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().is_some_and(|first| first == "--owner") {
         if let Err(error) = owner::main(&arguments[1..]) {
             eprintln!("owner: {error}");
-            std::process::exit(1);
+            return ExitCode::FAILURE;
         }
-        return;
+        return ExitCode::SUCCESS;
     }
     let mut report = Report::from_args();
     let ucx = Ucx::measure();
@@ -306,5 +307,5 @@ fn main() {
     process_memory(&mut report, &mut owner);
     served(&mut report, &mut owner, &ucx);
     drop(owner);
-    report.finish();
+    report.finish()
 }

@@ -16,12 +16,12 @@
 //!     |n| (0..n).for_each(|_| drop(black_box(table[black_box(index)]))),
 //! );
 //! report.row(turns.row("checked index", "plain index", "ns", Direction::LowerIsBetter)).bar(0.5);
-//! report.finish();
+//! let exit_code = report.finish();
 //! ```
 //!
 //! A bench is a program of its own (`harness = false`) that begins with [`Report::from_args`] and ends with
-//! [`Report::finish`]; `cargo xtask bench NAME --json` runs it. Benches are never tests: no test fails for a
-//! time.
+//! [`Report::finish`], as a failure if a bar was missed; `cargo xtask bench NAME --json` runs it. Benches are never
+//! tests: no test fails for a time.
 
 mod clock;
 mod machine;

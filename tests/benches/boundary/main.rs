@@ -180,6 +180,5 @@ fn main() -> ExitCode {
     bench.crowd(Case { ranks, ..case(64, 512, 31, 6) });
     overlap::rows(&mut bench);
     reference::rows(&mut bench);
-    // A row whose bar was not reached says so itself.
-    if bench.report.finish() > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    bench.report.finish()
 }

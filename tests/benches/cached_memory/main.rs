@@ -14,6 +14,8 @@ mod hits;
 mod plain;
 mod work;
 
+use std::process::ExitCode;
+
 use umbra_core::cache::{Found, Line, Slot, Sparse};
 use umbra_core::cached_memory::{CachedMemory, Lent, Member, Run, bits_needed};
 use umbra_core::memory::{Block, Granule};
@@ -153,7 +155,7 @@ fn rows(report: &mut Report, mix: &work::Mix) {
     row("flushes", &|side| side.flushes as f64, "times");
 }
 
-fn main() {
+fn main() -> ExitCode {
     let mut report = Report::from_args();
     if let Some(Err(error)) = cores().ok().and_then(|cores| cores.last().copied()).map(pin) {
         report.note(format_args!("not pinned: {error}"));
@@ -166,5 +168,5 @@ fn main() {
             hits::rows(&mut report, mix);
         }
     }
-    report.finish();
+    report.finish()
 }

@@ -31,12 +31,14 @@ mod phases;
 mod shared;
 mod sweeps;
 
+use std::process::ExitCode;
+
 use umbra_tests::bench::{Report, cores, pin};
 
 /// Slots of the large cases: 50 GiB on each of 50 machines, in blocks of 4 MiB.
 const SLOTS: u32 = 640_000;
 
-fn main() {
+fn main() -> ExitCode {
     let mut report = Report::from_args();
     // Before this thread is pinned: those that it starts later are as well.
     loading::sweeps(&mut report);
@@ -54,5 +56,5 @@ fn main() {
     phases::rows(&mut report);
     sweeps::cycles(&mut report);
     allocators::rows(&mut report);
-    report.finish();
+    report.finish()
 }

@@ -21,6 +21,7 @@ mod lent;
 mod loaded;
 
 use std::hint::black_box;
+use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
@@ -251,7 +252,7 @@ fn beside() -> f64 {
     (shape.words().expect("a small channel") * 8 - 100 * 256) as f64
 }
 
-fn main() {
+fn main() -> ExitCode {
     loaded::burn_if_asked();
     let report = Report::from_args();
     let cores = cores().unwrap_or_default();
@@ -279,5 +280,5 @@ fn main() {
     goals::rows(&mut bench.report, &bench.plan, &bench.cores);
     dragon::rows(&mut bench.report, &bench.plan, &bench.cores);
     iceoryx2::rows(&mut bench.report, &bench.plan, &bench.cores);
-    bench.report.finish();
+    bench.report.finish()
 }

@@ -39,6 +39,8 @@ mod replies;
 mod simulated;
 mod stream;
 
+use std::process::ExitCode;
+
 use umbra::call::Heap;
 use umbra_core::chain::{Call, Caps, Handle, Machine, Node, Outcome, Phase, Tag, Verdict, Work};
 use umbra_core::time::Lapse;
@@ -82,15 +84,20 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn main() {
+fn main() -> ExitCode {
     // The bench is also the program of its own members.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["member", node, slices] => return procs::serve(node, slices),
-        ["floor", node] => return floor::serve(node),
-        ["busy"] => return procs::be_busy(),
-        _ => {}
+        ["member", node, slices] => procs::serve(node, slices),
+        ["floor", node] => floor::serve(node),
+        ["busy"] => procs::be_busy(),
+        _ => return rows(),
     }
+    ExitCode::SUCCESS
+}
+
+/// Everything that is measured.
+fn rows() -> ExitCode {
     let mut report = Report::from_args();
     engine::rows(&mut report);
     counts::rows(&mut report);
@@ -104,5 +111,5 @@ fn main() {
     replies::rows(&mut report, &peers);
     stream::rows(&mut report);
     death::rows(&mut report);
-    report.finish();
+    report.finish()
 }

@@ -14,6 +14,7 @@
 
 use std::hint::black_box;
 use std::path::Path;
+use std::process::ExitCode;
 use std::thread;
 
 use umbra::pool::{Attributes, Pool};
@@ -193,7 +194,7 @@ fn manifest(bytes: u64) -> f64 {
     (Layout::new(bytes, 32, 0, 64).expect("a usual pool").words() * 8) as f64
 }
 
-fn main() {
+fn main() -> ExitCode {
     let report = Report::from_args();
     let cores = cores().unwrap_or_default();
     if let Some(&mine) = cores.last()
@@ -214,5 +215,5 @@ fn main() {
     bench.bookkeeping();
     bench.beside_dragon();
     bench.beside_iceoryx2();
-    bench.report.finish();
+    bench.report.finish()
 }

@@ -16,6 +16,8 @@ mod inband;
 mod sides;
 mod work;
 
+use std::process::ExitCode;
+
 use buddy_system_allocator::FrameAllocator;
 use inband::{InTalc, Rlsf};
 use offset_allocator::Allocator;
@@ -164,7 +166,7 @@ fn slowest<A: Arena>(tenants: &mut Tenants<A>, fill: u64, clock: &Clock) -> f64 
     (0..RUNS).map(run).min().unwrap_or_default() as f64
 }
 
-fn main() {
+fn main() -> ExitCode {
     let report = Report::from_args();
     let mine = cores().ok().and_then(|cores| cores.last().copied());
     if let Some(Err(error)) = mine.map(pin) {
@@ -176,5 +178,5 @@ fn main() {
             bench.mix(mix);
         }
     }
-    bench.report.finish();
+    bench.report.finish()
 }

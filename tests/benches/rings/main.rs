@@ -16,6 +16,7 @@
 mod ends;
 mod shapes;
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use ends::{
@@ -228,7 +229,7 @@ impl Bench {
     }
 }
 
-fn main() {
+fn main() -> ExitCode {
     let report = Report::from_args();
     let cores = cores().unwrap_or_default();
     match cores.as_slice() {
@@ -246,5 +247,5 @@ fn main() {
     bench.mpmc::<u64>();
     bench.mpmc::<[u64; 8]>();
     bench.segment();
-    bench.report.finish();
+    bench.report.finish()
 }

@@ -9,6 +9,8 @@
 #[path = "../caches/peers.rs"]
 mod peers;
 
+use std::process::ExitCode;
+
 use umbra::stencil::{Groups, Known, Plan, optimum};
 use umbra_core::stencil::{Action, Grid, Input, Order, Shape, Strips, Unknown};
 use umbra_tests::bench::{Direction, Report, Row};
@@ -22,12 +24,12 @@ const SLOTS: u32 = 640_000;
 const AHEAD: usize = 7 * 200;
 const UNIT: &str = "loads/optimum";
 
-fn main() {
+fn main() -> ExitCode {
     let mut report = Report::from_args();
     bytes(&mut report);
     plane(&mut report);
     space(&mut report);
-    report.finish();
+    report.finish()
 }
 
 /// Adds a row of loads against the fewest.

@@ -17,6 +17,7 @@ mod dragon;
 mod floors;
 
 use std::hint::black_box;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 
@@ -209,13 +210,12 @@ impl Bench {
     }
 }
 
-fn main() {
+fn main() -> ExitCode {
     let report = Report::from_args();
     let cores = cores().unwrap_or_default();
     let [core, .., mine] = *cores else {
         report.note("these cases need two cores");
-        let _ = report.finish();
-        return;
+        return report.finish();
     };
     if let Err(error) = pin(mine) {
         report.note(format_args!("not pinned: {error}"));
@@ -234,5 +234,5 @@ fn main() {
     bench.row("stream 1 MiB as memory", |core, plan| handed(core, plan, MIB, false), floors::GOAL);
     bench.row("stream 1 MiB as memory, filled", |core, plan| handed(core, plan, MIB, true), floors::copy(MIB));
     dragon::rows(&mut bench);
-    bench.report.finish();
+    bench.report.finish()
 }

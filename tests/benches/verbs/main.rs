@@ -10,6 +10,7 @@ mod agent;
 mod owner;
 mod perftest;
 
+use std::process::ExitCode;
 use std::time::Instant;
 
 use umbra::verbs::{Completion, Piece, Region, Work, WorkStatus};
@@ -105,15 +106,16 @@ impl Reads {
     }
 }
 
-fn main() {
+fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(owner::ROLE) {
-        return owner::play();
+        owner::play();
+        return ExitCode::SUCCESS;
     }
     let mut report = Report::from_args();
-    let Some(device) = device() else { return };
+    let Some(device) = device() else { return ExitCode::SUCCESS };
     let Some(perftest) = Perftest::find(&Pair::new(&device).port) else {
         println!("verbs: skipped: perftest is not installed");
-        return;
+        return ExitCode::SUCCESS;
     };
     let clock = Clock::new();
     for bytes in [2, 4096] {
@@ -150,5 +152,5 @@ fn main() {
         let row = Row::new(&case, ours, peer, "ib_read_bw, perftest", "MiB/s", Direction::HigherIsBetter);
         report.row(row).bar(0.95);
     }
-    report.finish();
+    report.finish()
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Write as _};
+use std::process::ExitCode;
 
 use super::machine::Machine;
 
@@ -153,9 +154,10 @@ impl Report {
         eprintln!("note: {remark}");
     }
 
-    /// Prints the table (or, with JSON, the misses on standard error) and returns how many rows missed their bar. A bench also
-    /// says on standard error how much else the machine did, because that is in all times.
-    pub fn finish(self) -> usize {
+    /// Prints the table (or, with JSON, the misses on standard error). What it returns is how a bench has to end: as a failure
+    /// if a row missed its bar. A bench also says on standard error how much else the machine did, because that is in all times.
+    #[must_use = "a bench whose bar is missed ends as a failure"]
+    pub fn finish(self) -> ExitCode {
         if let Some(machine) = self.machine {
             self.note(machine.others());
         }
@@ -167,7 +169,7 @@ impl Report {
             let mut out = io::stdout().lock();
             let _ = out.write_all(table(&self.entries).as_bytes()).and_then(|()| out.flush());
         }
-        self.entries.iter().filter(|entry| entry.missed()).count()
+        if self.entries.iter().any(Entry::missed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
 }
 
@@ -262,12 +264,16 @@ mod tests {
     #[test]
     fn a_bar_is_that_of_the_row_which_was_added_last() {
         let mut report = Report::new(true);
+        assert_eq!(Report::new(true).finish(), ExitCode::SUCCESS);
         let row = || Row::new("c", 2.0, 3.0, "p", "ns", Direction::LowerIsBetter);
         report.row(row()).bar(1.0);
         report.row(row());
         report.row(row()).bar(2.0);
         let bars: Vec<Option<f64>> = report.entries.iter().map(|entry| entry.bar).collect();
-        assert_eq!((bars, report.finish()), (vec![Some(1.0), None, Some(2.0)], 1));
+        assert_eq!((bars, report.finish()), (vec![Some(1.0), None, Some(2.0)], ExitCode::FAILURE));
+        let mut report = Report::new(true);
+        report.row(row()).bar(1.5);
+        assert_eq!(report.finish(), ExitCode::SUCCESS);
     }
 
     #[test]

@@ -21,10 +21,12 @@ const CALLS: &str = "gpc";
 const AGENT: (&str, &str) = ("umbra-agent", "UMBRA_BENCH_AGENT");
 /// The example of `host/mpi` that measures ours over MPI for it, and the variable that names it there.
 const OVER_MPI: (&str, &str) = ("mostly_empty", "UMBRA_MOSTLY_EMPTY");
-/// What stands before and behind its rows, among what the guest's console shows.
+/// What stands before and behind its rows, among what the guest's console shows, and before its exit code.
 const MARK: &str = "umbra-bench: rows";
+const ENDED: &str = "umbra-bench: ended with ";
 
-/// Runs one bench, or all of them; its rows go to standard output as they are, everything else to standard error.
+/// Runs one bench, or all of them; its rows go to standard output as they are, everything else to standard error. Whether no
+/// bar was missed.
 pub(crate) fn run(workspace: &Workspace, name: &Option<String>, options: &[String]) -> Result<bool, Failure> {
     let known = names(&workspace.read("tests/Cargo.toml")?);
     let wanted = match name {
@@ -37,7 +39,7 @@ pub(crate) fn run(workspace: &Workspace, name: &Option<String>, options: &[Strin
         // Optimizing the whole program at once takes minutes, in which nothing else is said.
         eprintln!("bench {bench}: building it first");
         if bench == VERBS {
-            at_device(workspace, options)?;
+            good &= at_device(workspace, options)?;
             continue;
         }
         let words = ["bench", "--quiet", "--package", "umbra-tests", "--bench", &bench, "--"];
@@ -83,8 +85,8 @@ fn prepare_mpi(workspace: &Workspace) -> Result<Option<PathBuf>, Failure> {
     }
 }
 
-/// Runs the bench of verbs where there is a device; what the machine lacks for that is said.
-fn at_device(workspace: &Workspace, options: &[String]) -> Result<(), Failure> {
+/// Runs the bench of verbs where there is a device; what the machine lacks for that is said. Whether no bar was missed.
+fn at_device(workspace: &Workspace, options: &[String]) -> Result<bool, Failure> {
     fs::create_dir_all(&workspace.scratch)?;
     let log = Log::create(&workspace.folder("xtask-logs")?.join("bench-verbs.log"), false)?;
     let build = Run::cargo()
@@ -97,11 +99,14 @@ fn at_device(workspace: &Workspace, options: &[String]) -> Result<(), Failure> {
         Ok(place) => place,
         Err(reason) => {
             eprintln!("bench {VERBS}: skipped: {reason}");
-            return Ok(());
+            return Ok(true);
         }
     };
     let quoted: String = options.iter().map(|option| format!(" '{}'", option.replace('\'', "'\\''"))).collect();
-    let script = format!("echo {MARK}\n'{}' --bench{quoted}\necho {MARK}\n", program.display());
+    let program = program.display();
+    // The shell ends at a failure, and rows are wanted also where one of them missed its bar.
+    let script =
+        format!("echo {MARK}\nended=0\n'{program}' --bench{quoted} || ended=$?\necho {MARK}\necho {ENDED}$ended\n");
     let printed = place.run(&script, &log)?;
     // The console may put something before the first line.
     let is_mark = |line: &&String| line.ends_with(MARK);
@@ -112,7 +117,11 @@ fn at_device(workspace: &Workspace, options: &[String]) -> Result<(), Failure> {
             println!("{line}");
         }
     }
-    Ok(())
+    match printed.iter().find_map(|line| line.split_once(ENDED)) {
+        Some((_, "0")) => Ok(true),
+        Some((_, "1")) => Ok(false),
+        _ => Err(Failure::new(format!("the bench of verbs ended before it was done: {}", log.path().display()))),
+    }
 }
 
 /// Names of the benches that a manifest lists.
