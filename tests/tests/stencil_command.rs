@@ -196,7 +196,7 @@ fn files_that_are_no_fields_are_told_apart() {
     };
     let header = |from: &str, to: &str| String::from_utf8_lossy(&bytes[10..]).replacen(from, to, 1).into_bytes();
     let changed = |from: &str, to: &str| [&bytes[..10], &header(from, to)[..]].concat();
-    let cases: [(PathBuf, &str); 10] = [
+    let cases: [(PathBuf, &str); 15] = [
         (file("short", &bytes[..bytes.len() - 1]), "its shape needs"),
         (file("long", &[&bytes[..], b"x"].concat()), "its shape needs"),
         (file("cut", &bytes[..20]), "within its header"),
@@ -206,6 +206,11 @@ fn files_that_are_no_fields_are_told_apart() {
         (file("bell", &changed("<f8", "\u{7}f8")), "`\\u{7}f8`"),
         (file("fortran", &changed("False", " True")), "Fortran order"),
         (file("zero", &changed("(4, 4)", "(4, 0)")), "extent 0"),
+        (file("negative", &changed("(4, 4)", "(4,-4)")), "without a sign"),
+        (file("infinite", &changed("(4, 4)", "(inf,)")), "extents are whole numbers"),
+        (file("beyond", &changed("(4, 4)", "(4, 9)")), "its shape needs"),
+        (file("vast", &changed("(4, 4)", "(4294967295, 4294967295)")), "use smaller ones"),
+        (file("header", &[&bytes[..8], b"\xff\xff", &bytes[10..]].concat()), "within its header"),
         (scratch.path().join("missing"), "missing: No such file"),
     ];
     for (path, expected) in cases {

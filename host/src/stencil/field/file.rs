@@ -26,28 +26,36 @@ const AT_ONCE: usize = 64 << 10;
 #[non_exhaustive]
 pub enum FormatError {
     /// The first bytes are others.
-    #[error("it is no array file of NumPy (.npy)")]
+    #[error("it is no array file of NumPy (.npy): write it with numpy.save")]
     Foreign,
     /// The file ends before the header does.
-    #[error("it ends after {have} bytes, within its header")]
+    #[error("it ends after {have} bytes, within its header: write or copy it again")]
     Truncated {
         /// Bytes that are there.
         have: u64,
     },
     /// A version that nobody has described to us.
-    #[error("its format version is {major}.{minor}, and 1.0, 2.0 and 3.0 are known")]
+    #[error("its format version is {major}.{minor}, and 1.0, 2.0 and 3.0 are known: write it with numpy.save")]
     Version {
         /// Major version.
         major: u8,
         /// Minor version.
         minor: u8,
     },
+    /// The header has more bytes than one of numbers needs.
+    #[error(
+        "its header is said to have {length} bytes, and {HEADER_MAX} are enough for numbers: write it with numpy.save"
+    )]
+    HeaderTooLong {
+        /// Bytes that it is said to have.
+        length: u64,
+    },
     /// The dictionary is not one that NumPy writes.
-    #[error("its header is not understood at byte {at}: {why}")]
+    #[error("its header is not understood at byte {at} of the file: {why}; write it with numpy.save")]
     Header {
         /// What should stand there.
         why: &'static str,
-        /// Where.
+        /// Where in the file.
         at: usize,
     },
     /// Elements of another kind, or big-endian ones.
@@ -57,16 +65,16 @@ pub enum FormatError {
     #[error("it is in Fortran order: store it in C order")]
     Order,
     /// Not one to three coordinates.
-    #[error("it has {0} coordinates, and one to three are possible")]
+    #[error("it has {0} coordinates, and one to three are possible: reshape it")]
     Dimensions(usize),
     /// An extent is zero, or beyond 32 bits.
-    #[error("its extent {0} is not between 1 and 2^32 - 1")]
+    #[error("its extent {0} is not between 1 and 2^32 - 1: cut or reshape it")]
     Extent(u64),
     /// More bytes than a file can have.
-    #[error("its extents make more bytes than a file can have")]
+    #[error("its extents make more bytes than a file can have: use smaller ones")]
     TooLarge,
     /// Too few or too many bytes for the shape.
-    #[error("it has {have} bytes, and its shape needs {need}")]
+    #[error("it has {have} bytes, and its shape needs {need}: write or copy it again")]
     Size {
         /// Bytes that the shape needs, with the header.
         need: u64,

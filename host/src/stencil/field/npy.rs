@@ -44,11 +44,12 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Header, FormatError> {
         _ => return Err(FormatError::Version { major, minor }),
     };
     if length > HEADER_MAX {
-        return Err(FormatError::Header { why: "it is too long", at: 0 });
+        return Err(FormatError::HeaderTooLong { length: length as u64 });
     }
-    let start = (bytes.len() - text.len() + length) as u64;
+    let before = bytes.len() - text.len();
+    let start = (before + length) as u64;
     let text = text.get(..length).ok_or_else(truncated)?;
-    let mut words = Words { text, at: 0 };
+    let mut words = Words { text, at: 0, before };
     let (mut element, mut fortran, mut shape) = (None, None, None);
     words.expect(b'{', "a dictionary begins with {")?;
     while !words.take(b'}') {
@@ -99,11 +100,13 @@ pub(super) fn header(element: Element, shape: &[u64]) -> Vec<u8> {
 struct Words<'t> {
     text: &'t [u8],
     at: usize,
+    /// Bytes of the file before the text.
+    before: usize,
 }
 
 impl<'t> Words<'t> {
     fn error(&self, why: &'static str) -> FormatError {
-        FormatError::Header { why, at: self.at }
+        FormatError::Header { why, at: self.before + self.at }
     }
 
     fn space(&mut self) {
@@ -171,8 +174,10 @@ impl<'t> Words<'t> {
         self.expect(b'(', "a shape stands in parentheses")?;
         let mut shape = Vec::new();
         while !self.take(b')') {
+            let at = self.before + self.at;
             let number = self.word(|byte| byte.is_ascii_digit());
-            shape.push(number.parse().map_err(|_| self.error("a shape consists of numbers below 2^64"))?);
+            let why = "extents are whole numbers below 2^64, without a sign";
+            shape.push(number.parse().map_err(|_| FormatError::Header { why, at })?);
             if !self.take(b',') {
                 self.expect(b')', "a shape ends with a parenthesis")?;
                 break;
@@ -227,7 +232,7 @@ mod tests {
     fn what_is_not_ours_is_told_apart() {
         assert!(matches!(parse(b"PK\x03\x04whatever"), Err(FormatError::Foreign)));
         assert!(matches!(parse(b"\x93NUMPY\x09\x00\x76\x00{"), Err(FormatError::Version { major: 9, minor: 0 })));
-        assert!(matches!(parse(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{"), Err(FormatError::Header { .. })));
+        assert!(matches!(parse(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{"), Err(FormatError::HeaderTooLong { .. })));
         let refused = |text: &str| parse(&with(text)).unwrap_err();
         assert!(matches!(refused("{'descr': '>f8', 'fortran_order': False, 'shape': (3,)}"), FormatError::Element(_)));
         assert!(matches!(refused("{'descr': [('a', '<f8')], 'shape': (3,)}"), FormatError::Element(_)));
