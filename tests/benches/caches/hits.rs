@@ -30,14 +30,14 @@ pub(crate) const BATCH: usize = 27;
 pub(crate) fn table<T: Clone>(value: T, count: usize) -> Vec<T> {
     reserved(count, || value.clone()).unwrap_or_else(|error| panic!("{error}"))
 }
-fn dense(ids: u32) -> Dense<Vec<u32>> {
+pub(crate) fn dense(ids: u32) -> Dense<Vec<u32>> {
     Dense::new(table(0, ids as usize))
 }
 /// A sparse index for so many ids.
 pub(crate) fn lines(ids: u32) -> Vec<Line> {
     table(Line::EMPTY, Line::for_ids(ids as usize))
 }
-fn sparse(ids: u32) -> Sparse<Vec<Line>> {
+pub(crate) fn sparse(ids: u32) -> Sparse<Vec<Line>> {
     Sparse::new(lines(ids), 1)
 }
 fn cache<I: Index, P: Policy>(slots: u32, index: I, policy: P) -> Cache<Vec<Slot>, I, P> {

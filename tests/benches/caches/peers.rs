@@ -16,6 +16,9 @@ pub(crate) trait Peer {
     /// Adds an id that was not found.
     fn add(&mut self, data: u64);
 
+    /// Removes an id; whether it was there.
+    fn remove(&mut self, data: u64) -> bool;
+
     /// Whether the id had to be added.
     fn get_or_add(&mut self, data: u64) -> bool {
         let missing = self.find(data).is_none();
@@ -38,6 +41,9 @@ impl Peer for Hashlink {
     fn add(&mut self, data: u64) {
         self.0.insert(data, data as u32);
     }
+    fn remove(&mut self, data: u64) -> bool {
+        self.0.remove(&data).is_some()
+    }
 }
 
 pub(crate) struct Lru(lru::LruCache<u64, u32>);
@@ -51,6 +57,9 @@ impl Peer for Lru {
     }
     fn add(&mut self, data: u64) {
         self.0.put(data, data as u32);
+    }
+    fn remove(&mut self, data: u64) -> bool {
+        self.0.pop(&data).is_some()
     }
 }
 
@@ -67,6 +76,9 @@ impl Peer for Quick {
     fn add(&mut self, data: u64) {
         self.0.insert(data, data as u32);
     }
+    fn remove(&mut self, data: u64) -> bool {
+        self.0.remove(&data).is_some()
+    }
 }
 
 /// The form for many threads, used by one.
@@ -82,6 +94,9 @@ impl Peer for QuickSync {
     fn add(&mut self, data: u64) {
         self.0.insert(data, data as u32);
     }
+    fn remove(&mut self, data: u64) -> bool {
+        self.0.remove(&data).is_some()
+    }
 }
 
 pub(crate) struct Moka(moka::sync::Cache<u64, u32>);
@@ -95,5 +110,8 @@ impl Peer for Moka {
     }
     fn add(&mut self, data: u64) {
         self.0.insert(data, data as u32);
+    }
+    fn remove(&mut self, data: u64) -> bool {
+        self.0.remove(&data).is_some()
     }
 }

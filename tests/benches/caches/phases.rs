@@ -7,47 +7,81 @@
 use std::hint::black_box;
 
 use umbra_core::cache::policy::Clock as ByClock;
-use umbra_core::cache::{Forgetful, Slot, Sparse};
+use umbra_core::cache::{Forgetful, Index, Slot};
 use umbra_tests::bench::{Clock, Direction, Report, Row, Samples};
 
-use crate::hits::{Random, lines, scatter, table};
+use crate::hits::{Random, dense, scatter, sparse, table};
+use crate::peers::{self, Peer};
 
 /// Whole runs through all phases, of which the middle one counts.
 const RUNS: usize = 5;
 
-type Ours = Forgetful<Vec<Slot>, Sparse<Vec<umbra_core::cache::Line>>, ByClock>;
-type Theirs = hashlink::LruCache<u64, u32>;
-
-/// What is done with each id, and what a peer does meanwhile.
-struct Phase {
-    name: &'static str,
-    ours: fn(&mut Ours, u64) -> bool,
-    theirs: Option<fn(&mut Theirs, u64) -> bool>,
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Take,
+    TakeAgain,
+    Remember,
+    GiveBackTwice,
+    Forget,
 }
 
-const PHASES: [Phase; 5] = [
-    Phase {
-        name: "take",
-        ours: |cache, data| cache.alloc(data).is_ok(),
-        theirs: Some(|cache, data| cache.insert(data, 1).is_none()),
-    },
-    Phase {
-        name: "take again",
-        ours: |cache, data| cache.alloc(data).is_ok(),
-        theirs: Some(|cache, data| cache.get(&data).is_some()),
-    },
-    Phase { name: "remember", ours: |cache, data| cache.remember(data).is_ok(), theirs: None },
-    Phase {
-        name: "give back twice",
-        ours: |cache, data| cache.free(data).is_ok() && cache.free(data).is_ok(),
-        theirs: None,
-    },
-    Phase {
-        name: "forget",
-        ours: |cache, data| cache.forget(data) == Ok(true),
-        theirs: Some(|cache, data| cache.remove(&data).is_some()),
-    },
-];
+impl Phase {
+    const ALL: [Phase; 5] = [Phase::Take, Phase::TakeAgain, Phase::Remember, Phase::GiveBackTwice, Phase::Forget];
+
+    fn name(self) -> &'static str {
+        match self {
+            Phase::Take => "take",
+            Phase::TakeAgain => "take again",
+            Phase::Remember => "remember",
+            Phase::GiveBackTwice => "give back twice",
+            Phase::Forget => "forget",
+        }
+    }
+
+    /// Whether peers have such a call, too.
+    fn is_known_to_peers(self) -> bool {
+        !matches!(self, Phase::Remember | Phase::GiveBackTwice)
+    }
+}
+
+/// A cache, ours or another's: one phase with each of these ids, in nanoseconds an id.
+trait Side {
+    fn run(&mut self, phase: Phase, ids: &[u64]) -> f64;
+}
+
+struct Ours<I>(Forgetful<Vec<Slot>, I, ByClock>);
+
+impl<I: Index> Ours<I> {
+    fn new(slots: u32, index: I) -> Self {
+        let records = table(Slot::EMPTY, slots as usize);
+        Ours(Forgetful::new(records, index, ByClock::new(), 0..slots).unwrap_or_else(|error| panic!("{error}")))
+    }
+}
+
+impl<I: Index> Side for Ours<I> {
+    fn run(&mut self, phase: Phase, ids: &[u64]) -> f64 {
+        let cache = &mut self.0;
+        match phase {
+            Phase::Take | Phase::TakeAgain => time(ids, |data| cache.alloc(data).is_ok()),
+            Phase::Remember => time(ids, |data| cache.remember(data).is_ok()),
+            Phase::GiveBackTwice => time(ids, |data| cache.free(data).is_ok() && cache.free(data).is_ok()),
+            Phase::Forget => time(ids, |data| cache.forget(data) == Ok(true)),
+        }
+    }
+}
+
+impl<P: Peer> Side for P {
+    fn run(&mut self, phase: Phase, ids: &[u64]) -> f64 {
+        match phase {
+            Phase::Take => time(ids, |data| {
+                self.add(data);
+                true
+            }),
+            Phase::Forget => time(ids, |data| self.remove(data)),
+            _ => time(ids, |data| self.find(data).is_some()),
+        }
+    }
+}
 
 /// Nanoseconds an id.
 fn time(ids: &[u64], mut step: impl FnMut(u64) -> bool) -> f64 {
@@ -60,8 +94,8 @@ fn time(ids: &[u64], mut step: impl FnMut(u64) -> bool) -> f64 {
 }
 
 /// The ids of a case, in the order in which every phase has them.
-fn ids(slots: u32, in_order: bool) -> Vec<u64> {
-    let mut ids: Vec<u64> = (0..u64::from(slots)).map(scatter).collect();
+fn ids(slots: u32, id: fn(u64) -> u64, in_order: bool) -> Vec<u64> {
+    let mut ids: Vec<u64> = (0..u64::from(slots)).map(id).collect();
     if in_order {
         ids.sort_unstable();
     } else {
@@ -76,39 +110,70 @@ fn ids(slots: u32, in_order: bool) -> Vec<u64> {
 /// All phases, with as many ids as slots.
 pub(crate) fn rows(report: &mut Report) {
     for (order, in_order) in [("in order", true), ("at random", false)] {
-        for slots in [640_000_u32, 1 << 20] {
-            let case = |phase: &Phase| format!("phase {}, {order}, {slots} slots", phase.name);
-            if PHASES.iter().any(|phase| report.wants(&case(phase))) {
-                let ids = ids(slots, in_order);
-                let times = times(slots, &ids);
-                for (phase, [ours, theirs]) in PHASES.iter().zip(times) {
-                    // A phase that peers know nothing of stands beside their look at an id.
-                    let name = if phase.theirs.is_some() { "hashlink 0.12" } else { "hashlink 0.12, a get" };
-                    let row = Row::new(&case(phase), ours, theirs, name, "ns/id", Direction::LowerIsBetter);
-                    let entry = report.row(row);
-                    if phase.theirs.is_some() {
-                        entry.bar(1.0);
-                    }
-                }
+        for slots in [640_000, 1 << 20] {
+            let ids = |id| ids(slots, id, in_order);
+            beside(
+                report,
+                &format!("{order}, {slots} slots"),
+                slots,
+                || ids(scatter),
+                || Ours::new(slots, sparse(slots)),
+            );
+            let form = format!("dense, {order}, {slots} slots");
+            beside(report, &form, slots, || ids(|data| data), || Ours::new(slots, dense(slots)));
+        }
+    }
+}
+
+/// All phases of one form.
+fn beside<S: Side + 'static>(
+    report: &mut Report,
+    form: &str,
+    slots: u32,
+    ids: impl Fn() -> Vec<u64>,
+    ours: impl Fn() -> S,
+) {
+    let case = |phase: Phase| format!("phase {}, {form}", phase.name());
+    if !Phase::ALL.iter().any(|&phase| report.wants(&case(phase))) {
+        return;
+    }
+    let ids = ids();
+    let mut times: [[Vec<f64>; SIDES]; Phase::ALL.len()] = Default::default();
+    for run in 0..RUNS {
+        let mut sides = sides(slots, ours());
+        for (phase, times) in Phase::ALL.into_iter().zip(&mut times) {
+            for at in 0..SIDES {
+                let side = (at + run) % SIDES;
+                times[side].push(sides[side].run(phase, &ids));
+            }
+        }
+    }
+    for (phase, times) in Phase::ALL.into_iter().zip(times) {
+        let [ours, peers @ ..] = times.map(|times| Samples::new(times).map_or(f64::NAN, |samples| samples.median()));
+        for (name, peer) in NAMES.into_iter().zip(peers) {
+            // A phase that peers know nothing of stands beside their look at an id.
+            let known = phase.is_known_to_peers();
+            let name = if known { name.to_owned() } else { format!("{name}, a get") };
+            let entry = report.row(Row::new(&case(phase), ours, peer, &name, "ns/id", Direction::LowerIsBetter));
+            if known {
+                entry.bar(1.0);
             }
         }
     }
 }
 
-/// The middle time of each phase, ours and the peer's.
-fn times(slots: u32, ids: &[u64]) -> [[f64; 2]; PHASES.len()] {
-    let mut all: [[Vec<f64>; 2]; PHASES.len()] = Default::default();
-    for _ in 0..RUNS {
-        let records = table(Slot::EMPTY, slots as usize);
-        let index = Sparse::new(lines(slots), 1);
-        let mut ours =
-            Forgetful::new(records, index, ByClock::new(), 0..slots).unwrap_or_else(|error| panic!("{error}"));
-        let mut theirs = Theirs::new(slots as usize);
-        for (phase, [mine, peers]) in PHASES.iter().zip(&mut all) {
-            mine.push(time(ids, |data| (phase.ours)(&mut ours, data)));
-            let look: fn(&mut Theirs, u64) -> bool = |cache, data| cache.get(&data).is_some();
-            peers.push(time(ids, |data| phase.theirs.unwrap_or(look)(&mut theirs, data)));
-        }
-    }
-    all.map(|sides| sides.map(|times| Samples::new(times).map_or(f64::NAN, |samples| samples.median())))
+/// Ours and the peers.
+const SIDES: usize = 1 + NAMES.len();
+const NAMES: [&str; 4] = [peers::Quick::NAME, peers::Hashlink::NAME, peers::Lru::NAME, peers::Moka::NAME];
+
+fn sides(slots: u32, ours: impl Side + 'static) -> [Box<dyn Side>; SIDES] {
+    // Some peers give up ids before they are full; all of them have to be found.
+    let room = slots + slots / 4;
+    [
+        Box::new(ours),
+        Box::new(peers::Quick::new(room)),
+        Box::new(peers::Hashlink::new(room)),
+        Box::new(peers::Lru::new(room)),
+        Box::new(peers::Moka::new(room)),
+    ]
 }

@@ -2,16 +2,17 @@
 
 use std::hint::black_box;
 
-use umbra::stencil::{Groups, Plan, Vectors};
-use umbra_core::stencil::{Action, Future, Grid, Input, Names, Shape, Stencil, count};
+use umbra::stencil::{Groups, Known, Plan, Vectors};
+use umbra_core::stencil::{Action, Future, Grid, Input, Names, Order, Shape, Stencil, count};
 use umbra_tests::bench::{Clock, Direction, Report, Row, Samples};
-use umbra_tests::sweep::cache;
+use umbra_tests::sweep::{cache, in_strips};
 
 use crate::SLOTS;
 use crate::peers::{Hashlink, Lru, Moka, Peer, Quick, QuickSync};
 
-/// Points whose groups are made at once, before the clock runs.
-const AT_ONCE: u64 = 1 << 14;
+/// Points whose groups are made at once, before the clock runs, and the least turns of each side.
+const AT_ONCE: usize = 1 << 14;
+const TURNS: usize = 16;
 
 /// Runs one group through all that there is, with a load that takes no time.
 #[inline]
@@ -37,7 +38,16 @@ struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn ours(grid: Grid, slots: u32) -> Self {
+    /// Row by row the grid itself knows what comes; in another order a list of all groups does.
+    fn ours(grid: Grid, slots: u32, points: &[u64], order: Order) -> Self {
+        if order == Order::Rows {
+            return Side::knowing(grid, slots, grid);
+        }
+        let groups: Groups = points.iter().map(|&point| grid.group(point)).collect();
+        Side::knowing(grid, slots, Known::new(&groups).unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    fn knowing<F: Future + 'a>(grid: Grid, slots: u32, future: F) -> Self {
         let mut inputs = vec![Input::NOT_USED; grid.len() as usize];
         let mut members = Vec::new();
         for point in 0..u64::from(grid.len()) {
@@ -46,7 +56,7 @@ impl<'a> Side<'a> {
             count(&mut inputs, &members).unwrap_or_else(|error| panic!("{error}"));
         }
         let plan = Plan::one(2 * u64::from(grid.len()));
-        let mut stencil = cache(slots, grid.largest_group(), inputs, grid, plan);
+        let mut stencil = cache(slots, grid.largest_group(), inputs, future, plan);
         let run = move |first: u64, groups: &Groups| {
             for (point, members) in (first..).zip(groups.iter()) {
                 cycle(&mut stencil, point, members);
@@ -66,13 +76,20 @@ impl<'a> Side<'a> {
     }
 }
 
-/// A whole sweep in turns: some rows by one side, then the same by the next.
-fn cycle_rows(report: &mut Report, case: &str, grid: Grid, mut sides: Vec<Side<'_>>, goal: f64) {
+/// A whole sweep in turns: some points by one side, then the same by the next.
+fn cycle_rows(
+    report: &mut Report,
+    case: &str,
+    grid: Grid,
+    points: &[u64],
+    mut sides: Vec<Side<'_>>,
+    goal: Option<f64>,
+) {
     let clock = Clock::new();
-    let points = u64::from(grid.len());
-    for (turn, first) in (0..points).step_by(AT_ONCE as usize).enumerate() {
-        let groups: Groups = (first..points.min(first + AT_ONCE)).map(|point| grid.group(point)).collect();
-        let count = sides.len();
+    let at_once = AT_ONCE.min(points.len().div_ceil(TURNS));
+    for (turn, points) in points.chunks(at_once).enumerate() {
+        let groups: Groups = points.iter().map(|&point| grid.group(point)).collect();
+        let (first, count) = ((turn * at_once) as u64, sides.len());
         for at in 0..count {
             let side = &mut sides[(at + turn) % count];
             let start = clock.now();
@@ -87,33 +104,41 @@ fn cycle_rows(report: &mut Report, case: &str, grid: Grid, mut sides: Vec<Side<'
     for (name, peer) in peers {
         report.row(Row::new(case, *ours, *peer, name, "ns/reference", Direction::LowerIsBetter)).bar(1.0);
     }
+    let Some(goal) = goal else { return };
     let case = format!("{case}, goal");
     report.row(Row::new(&case, *ours, goal, "the goal", "ns/reference", Direction::LowerIsBetter)).bar(1.0);
 }
 
-/// Complete cycles of large sweeps, row by row.
+/// Complete cycles of sweeps in planes and in space.
 pub(crate) fn cycles(report: &mut Report) {
-    let space = |extents| Grid::new(extents, 1, Shape::Box);
     // Above the number of slots from which each input is loaded once, and below it.
-    let cases = [
-        ("cycle 3D 6x512x512, 640,000 slots", space([6, 512, 512]), SLOTS),
-        ("cycle 3D 6x640x640, 640,000 slots", space([6, 640, 640]), SLOTS),
-        ("cycle 2D 300x2000, 3000 slots", space([1, 300, 2000]), 3000),
-        ("cycle 2D 200x200 R=3, 1000 slots", Grid::new([1, 200, 200], 3, Shape::Box), 1000),
-    ];
-    for (case, grid, slots) in cases {
-        let Some(grid) = grid.filter(|_| report.wants(case)) else { continue };
-        let mut sides = vec![
-            Side::ours(grid, slots),
-            Side::peer::<Quick>(slots),
-            Side::peer::<QuickSync>(slots),
-            Side::peer::<Hashlink>(slots),
-            Side::peer::<Lru>(slots),
-        ];
-        if slots < SLOTS {
-            // In space it would take minutes.
-            sides.push(Side::peer::<Moka>(slots));
-        }
-        cycle_rows(report, case, grid, sides, 12.0);
+    for (name, extents) in [("3D 6x512x512", [6, 512, 512]), ("3D 6x640x640", [6, 640, 640])] {
+        cycle_of(report, &format!("cycle {name}, 640,000 slots"), extents, 1, SLOTS, Order::Rows);
     }
+    cycle_of(report, "cycle 2D 300x2000, 3000 slots", [1, 300, 2000], 1, 3000, Order::Rows);
+    for slots in [3000, 4003, 6010] {
+        cycle_of(report, &format!("cycle 2D 2000x2000, {slots} slots"), [1, 2000, 2000], 1, slots, Order::Rows);
+    }
+    for slots in [100, 250, 500, 750, 1000, 1206, 1207] {
+        let (case, plane) = (format!("cycle 2D 200x200 R=3, {slots} slots"), [1, 200, 200]);
+        cycle_of(report, &case, plane, 3, slots, Order::Rows);
+        cycle_of(report, &format!("{case}, strips"), plane, 3, slots, in_strips(plane, 3, slots));
+    }
+}
+
+fn cycle_of(report: &mut Report, case: &str, extents: [u32; 3], radius: u32, slots: u32, order: Order) {
+    let Some(grid) = Grid::new(extents, radius, Shape::Box).filter(|_| report.wants(case)) else { return };
+    let Some(points) = order.points(extents) else { return };
+    let points: Vec<u64> = points.collect();
+    let sides = vec![
+        Side::ours(grid, slots, &points, order),
+        Side::peer::<Quick>(slots),
+        Side::peer::<QuickSync>(slots),
+        Side::peer::<Hashlink>(slots),
+        Side::peer::<Lru>(slots),
+        Side::peer::<Moka>(slots),
+    ];
+    // The goal was fixed for what needs no list of all groups.
+    let goal = (order == Order::Rows).then_some(12.0);
+    cycle_rows(report, case, grid, &points, sides, goal);
 }

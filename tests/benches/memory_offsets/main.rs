@@ -3,8 +3,9 @@
 //! 512 MiB are managed in units of 16 bytes, with five mixes of sizes. *Payload* keeps the memory full: a request
 //! that finds no room makes tenants leave by chance until it does; the figure is the part of the memory that was
 //! asked for. *Alloc* and *free* are nanoseconds each, in batches of 64 frees by chance and 64 allocations,
-//! while the memory is filled to 90 % of what the *peer* can fill, so both sides do the same work. Those against
-//! a limit fill 90 % of the memory. *Longest alloc* is the slowest single allocation.
+//! while the memory is filled to 90 % of what the *peer* can fill, so both sides do the same work; *churn* is their
+//! sum. Those against a limit fill 90 % of the memory. *Free, all mixes* is the mean of the five mixes. *Longest alloc*
+//! is the slowest single allocation.
 //!
 //! Ours keeps freed ranges whole on lists by length ([`QuickFit`]). *Without lists* it joins them at once ([`Memory`]).
 //! `offset-allocator` and the buddy allocator keep their records beside the memory, as we do; `rlsf` and `talc` write
@@ -29,6 +30,7 @@ use work::{MIXES, Mix, Tenants};
 type Ours = QuickFit<Vec<Block>, Vec<u32>>;
 type WithoutLists = Memory<Vec<Block>>;
 type ByOffset = Offsets<Vec<Block>, Vec<u32>, Vec<u32>>;
+type Buddy = FrameAllocator<33>;
 
 const OFFSET_ALLOCATOR: &str = "offset-allocator 0.2";
 const RLSF: &str = "rlsf 0.2, 32 bins";
@@ -38,6 +40,14 @@ const BUDDY: &str = "buddy_system_allocator 0.13";
 /// Forms of ours.
 const BY_OFFSET: &str = ", by offset";
 const WITHOUT_LISTS: &str = ", without lists";
+
+/// Nanoseconds that a free may take.
+const FREE: f64 = 75.0;
+/// What a free of `offset-allocator` takes, as a multiple of ours over all mixes.
+const FREE_BESIDE: f64 = 1.0 / 0.6;
+
+/// What is timed of both sides.
+const WHAT: [&str; 3] = ["free", "alloc", "churn"];
 
 /// Allocations on the full memory.
 const PAYLOAD_STEPS: usize = 400_000;
@@ -50,6 +60,8 @@ const RUNS: usize = 5;
 struct Bench {
     report: Report,
     clock: Clock,
+    /// What each mix came to: the peer, the form of ours, and the frees of both.
+    frees: Vec<(&'static str, &'static str, [f64; 2])>,
 }
 
 impl Bench {
@@ -61,8 +73,17 @@ impl Bench {
         theirs
     }
 
+    /// Whether a row of these names is asked for, or the mean of all mixes.
+    fn wants(&self, mix: &Mix, peer: &str, form: &str) -> bool {
+        let cases = WHAT.map(|what| format!("{what} {}, {peer}{form}", mix.name));
+        cases.iter().chain([&all_mixes(peer, form)]).any(|case| self.report.wants(case))
+    }
+
     /// Times both sides in turns at the fill that the peer can hold.
-    fn churn<O: Arena, P: Arena>(&mut self, mix: &Mix, payload: f64, peer: &str, form: &str) {
+    fn churn<O: Arena, P: Arena>(&mut self, mix: &Mix, payload: f64, peer: &'static str, form: &'static str) {
+        if !self.wants(mix, peer, form) {
+            return;
+        }
         let case = |what: &str| format!("{what} {}, {peer}{form}", mix.name);
         let fill = (CAPACITY as f64 * payload / 100.0 * 0.9) as u64;
         let (mut ours, mut theirs) = (Tenants::<O>::new(mix), Tenants::<P>::new(mix));
@@ -85,9 +106,9 @@ impl Bench {
         let [ours, theirs] = &readings;
         let both = |side: &[Vec<f64>; 2]| side[0].iter().zip(&side[1]).map(|(free, alloc)| free + alloc).collect();
         let whole: [Vec<f64>; 2] = [both(ours), both(theirs)];
-        for (what, ours, theirs) in
-            [("free", &ours[0], &theirs[0]), ("alloc", &ours[1], &theirs[1]), ("churn", &whole[0], &whole[1])]
-        {
+        self.frees.push((peer, form, [settled(ours[0].clone()), settled(theirs[0].clone())]));
+        let sides = [(&ours[0], &theirs[0]), (&ours[1], &theirs[1]), (&whole[0], &whole[1])];
+        for (what, (ours, theirs)) in WHAT.into_iter().zip(sides) {
             let ratio = settled(ours.iter().zip(theirs).map(|(ours, theirs)| theirs / ours).collect());
             let row = Row {
                 ratio,
@@ -131,27 +152,69 @@ impl Bench {
         ours.settle(fill);
         let turn = |_| (0..BATCHES).map(|_| ours.batch(fill, &self.clock).0).sum::<f64>() / BATCHES as f64;
         let free = settled((0..ROUNDS).map(turn).collect());
-        self.report.row(Row::new(&case, free, 75.0, "limit", "ns", Direction::LowerIsBetter)).bar(1.0);
+        self.report.row(Row::new(&case, free, FREE, "limit", "ns", Direction::LowerIsBetter)).bar(1.0);
+    }
+
+    /// All rows beside a peer; those without lists beside one are enough.
+    fn beside<P: Arena>(&mut self, mix: &Mix, ours: f64, peer: &'static str) {
+        let payload = self.payload::<P>(mix, ours, peer);
+        self.churn::<Ours, P>(mix, payload, peer, "");
+        self.churn::<ByOffset, P>(mix, payload, peer, BY_OFFSET);
+        if peer == TALC {
+            self.churn::<WithoutLists, P>(mix, payload, peer, WITHOUT_LISTS);
+        }
+        if peer == OFFSET_ALLOCATOR {
+            self.longest::<P>(mix, payload, peer);
+        }
     }
 
     fn mix(&mut self, mix: &Mix) {
-        let ours = Tenants::<Ours>::new(mix).keep_full(PAYLOAD_STEPS);
+        let forms = ["", BY_OFFSET, WITHOUT_LISTS];
+        let wants = |bench: &Self, peer: &str| {
+            let others = ["payload", "longest alloc"].map(|what| format!("{what} {}, {peer}", mix.name));
+            let wanted = others.iter().any(|case| bench.report.wants(case));
+            wanted || forms.iter().any(|form| bench.wants(mix, peer, form))
+        };
+        let peers = [OFFSET_ALLOCATOR, RLSF, TALC, BUDDY].map(|peer| wants(self, peer));
         let case = format!("payload {}", mix.name);
-        self.report.row(Row::new(&case, ours, mix.target, "target", "%", Direction::HigherIsBetter)).bar(1.0);
-        let payload = self.payload::<Allocator>(mix, ours, OFFSET_ALLOCATOR);
-        self.churn::<Ours, Allocator>(mix, payload, OFFSET_ALLOCATOR, "");
-        self.longest::<Allocator>(mix, payload, OFFSET_ALLOCATOR);
-        let payload = self.payload::<Rlsf>(mix, ours, RLSF);
-        self.churn::<Ours, Rlsf>(mix, payload, RLSF, "");
-        let payload = self.payload::<InTalc>(mix, ours, TALC);
-        self.churn::<Ours, InTalc>(mix, payload, TALC, "");
-        self.churn::<ByOffset, InTalc>(mix, payload, TALC, BY_OFFSET);
-        self.churn::<WithoutLists, InTalc>(mix, payload, TALC, WITHOUT_LISTS);
-        let payload = self.payload::<FrameAllocator<33>>(mix, ours, BUDDY);
-        self.churn::<Ours, FrameAllocator<33>>(mix, payload, BUDDY, "");
+        if self.report.wants(&case) || peers.contains(&true) {
+            let ours = Tenants::<Ours>::new(mix).keep_full(PAYLOAD_STEPS);
+            self.report.row(Row::new(&case, ours, mix.target, "target", "%", Direction::HigherIsBetter)).bar(1.0);
+            let sides =
+                [Self::beside::<Allocator>, Self::beside::<Rlsf>, Self::beside::<InTalc>, Self::beside::<Buddy>];
+            for ((beside, peer), _) in
+                sides.into_iter().zip([OFFSET_ALLOCATOR, RLSF, TALC, BUDDY]).zip(peers).filter(|(_, wanted)| *wanted)
+            {
+                beside(self, mix, ours, peer);
+            }
+        }
         self.limit::<Ours>(mix, "");
         self.limit::<ByOffset>(mix, BY_OFFSET);
     }
+
+    /// The mean free of all mixes, where all of them have been measured.
+    fn mean_free(&mut self) {
+        for peer in [OFFSET_ALLOCATOR, RLSF, TALC, BUDDY] {
+            for form in ["", BY_OFFSET] {
+                let frees: Vec<[f64; 2]> =
+                    self.frees.iter().filter(|all| (all.0, all.1) == (peer, form)).map(|all| all.2).collect();
+                if frees.len() < MIXES.len() {
+                    continue;
+                }
+                let [ours, theirs] = [0, 1].map(|side| frees.iter().map(|both| both[side]).sum::<f64>());
+                let [ours, theirs] = [ours, theirs].map(|sum| sum / MIXES.len() as f64);
+                let row = Row::new(&all_mixes(peer, form), ours, theirs, peer, "ns", Direction::LowerIsBetter);
+                let entry = self.report.row(row);
+                if peer == OFFSET_ALLOCATOR {
+                    entry.bar(FREE_BESIDE);
+                }
+            }
+        }
+    }
+}
+
+fn all_mixes(peer: &str, form: &str) -> String {
+    format!("free, all mixes, {peer}{form}")
 }
 
 /// The median; batches last at least a nanosecond, so there is one.
@@ -172,11 +235,8 @@ fn main() -> ExitCode {
     if let Some(Err(error)) = mine.map(pin) {
         report.note(format_args!("not pinned: {error}"));
     }
-    let mut bench = Bench { report, clock: Clock::new() };
-    for mix in &MIXES {
-        if bench.report.wants(mix.name) {
-            bench.mix(mix);
-        }
-    }
+    let mut bench = Bench { report, clock: Clock::new(), frees: Vec::new() };
+    MIXES.iter().for_each(|mix| bench.mix(mix));
+    bench.mean_free();
     bench.report.finish()
 }

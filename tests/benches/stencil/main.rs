@@ -3,16 +3,19 @@
 //! A load of what a stencil works on takes far longer than all that a cache does, so what counts is how often something
 //! is loaded. The optimum serves the groups one by one in the given order; peers are asked for one input after the
 //! other, and given those that they have not.
+//!
+//! All of these are counts, and so are the calls of the heap that caches make once they are there: see [`heap`].
 
 #![forbid(unsafe_code)]
 
+mod heap;
 #[path = "../caches/peers.rs"]
 mod peers;
 
 use std::process::ExitCode;
 
 use umbra::stencil::{Groups, Known, Plan, optimum};
-use umbra_core::stencil::{Action, Grid, Input, Order, Shape, Strips, Unknown};
+use umbra_core::stencil::{Grid, Input, Order, Shape, Strips, Unknown};
 use umbra_tests::bench::{Direction, Report, Row};
 use umbra_tests::sweep::{self, cache};
 
@@ -27,8 +30,16 @@ const UNIT: &str = "loads/optimum";
 fn main() -> ExitCode {
     let mut report = Report::from_args();
     bytes(&mut report);
-    plane(&mut report);
-    space(&mut report);
+    heap::rows(&mut report);
+    planes(&mut report);
+    for slots in [3000, 4003, 6010] {
+        let case = format!("loads 2D 2000x2000, radius 1, {slots} slots, rows");
+        large(&mut report, &case, [1, 2000, 2000], slots, 1.001);
+    }
+    for (name, extents) in [("6x512x512", [6, 512, 512]), ("6x640x640", [6, 640, 640])] {
+        let case = format!("loads 3D {name}, radius 1, 640,000 slots, rows");
+        large(&mut report, &case, extents, SLOTS, 1.0005);
+    }
     report.finish()
 }
 
@@ -66,57 +77,22 @@ fn peer<P: Peer>(groups: &Groups, slots: u32) -> (&'static str, u64) {
     (P::NAME, groups.iter().flatten().map(|&data| u64::from(peer.get_or_add(data))).sum())
 }
 
-/// A plane that is small enough to compute the optimum, in two orders, with several kinds of knowledge.
-fn plane(report: &mut Report) {
+/// Planes that are small enough to list all groups, in two orders: fewer slots than the least that load each input once row
+/// by row, one fewer, and as many.
+fn planes(report: &mut Report) {
     let extents = [1, 200, 200];
     let Some(grid) = Grid::new(extents, 3, Shape::Box) else { return };
-    let (slots, largest) = (1000, grid.largest_group());
-    let in_strips = Order::Strips { width: 100 };
-    for (case, goal, order) in [
-        ("loads 200x200, radius 3, 1000 slots, rows", 1.001, Order::Rows),
-        ("loads 200x200, radius 3, 1000 slots, strips", 1.002, in_strips),
-    ] {
-        if !report.wants(case) {
-            continue;
-        }
-        let groups = sweep::ordered(&grid, extents, order);
-        let Some(fewest) = optimum::loads(&groups, slots as usize) else { continue };
-        let ratio = |loads: u64| loads as f64 / fewest as f64;
-        let (usage, unbounded) = (sweep::usage(&groups), vec![Input::UNBOUNDED; groups.inputs()]);
-        let window = |inputs: &[Input], groups: usize| (inputs.to_vec(), Plan::window(groups));
-        let [ours, rest @ ..] =
-            [window(&usage, AHEAD), window(&unbounded, AHEAD), window(&usage, 1), window(&unbounded, 1)]
-                .map(|(inputs, plan)| ratio(sweep::loads(&mut cache(slots, largest, inputs, Unknown, plan), &groups)));
-        row(report, case, ours, goal, "the goal");
-        for (known, ratio) in ["seven rows known, no usage map", "a usage map alone", "nothing known"].iter().zip(rest)
-        {
-            let name = format!("{case}, {known}");
-            let row = Row::new(
-                &name,
-                ratio,
-                goal,
-                "the goal, with a usage map and seven rows",
-                UNIT,
-                Direction::LowerIsBetter,
-            );
-            report.row(row);
-        }
-        let plan = Plan::one(groups.len() as u64);
-        let future = Known::new(&groups).unwrap_or_else(|error| panic!("{error}"));
-        let mut known = cache(slots, largest, unbounded, future, plan);
-        let case_known = format!("{case}, all groups known");
-        row(report, &case_known, ratio(sweep::loads(&mut known, &groups)), goal, "the goal");
-        for (name, loads) in [
-            peer::<Quick>(&groups, slots),
-            peer::<Hashlink>(&groups, slots),
-            peer::<Lru>(&groups, slots),
-            peer::<Moka>(&groups, slots),
-        ] {
-            row(report, case, ours, ratio(loads), name);
+    for slots in [100, 250, 500, 750, 1000, 1206, 1207] {
+        let in_strips = sweep::in_strips(extents, 3, slots);
+        for (name, goal, order) in [("rows", 1.001, Order::Rows), ("strips", 1.002, in_strips)] {
+            let case = format!("loads 200x200, radius 3, {slots} slots, {name}");
+            if report.wants(&case) {
+                plane(report, &case, &sweep::ordered(&grid, extents, order), grid.largest_group(), slots, goal);
+            }
         }
     }
     // What the order alone is worth: the fewest loads of each order, for all loads that there must be.
-    let case = "fewest loads 200x200, radius 3, 1000 slots, strips that fit";
+    let (case, slots) = ("fewest loads 200x200, radius 3, 1000 slots, strips that fit", 1000);
     let fit = Strips::fit(extents, 3, Shape::Box, slots, 1).filter(|_| report.wants(case));
     let fewest = |order| optimum::loads(&sweep::ordered(&grid, extents, order), slots as usize);
     if let Some((strips, rows)) = fit.and_then(|fit| Some((fewest(fit.order())?, fewest(Order::Rows)?))) {
@@ -126,37 +102,64 @@ fn plane(report: &mut Report) {
     }
 }
 
-/// A large space with fewer slots than two of its planes have inputs.
-fn space(report: &mut Report) {
-    let case = "loads 3D 6x640x640, radius 1, 640,000 slots, rows";
-    let Some(grid) = Grid::new([6, 640, 640], 1, Shape::Box).filter(|_| report.wants(case)) else { return };
-    let fewest = sweep::fewest(&grid, SLOTS) as f64;
+/// One of them, with several kinds of knowledge.
+fn plane(report: &mut Report, case: &str, groups: &Groups, largest: usize, slots: u32, goal: f64) {
+    let Some(fewest) = optimum::loads(groups, slots as usize) else { return };
+    let ratio = |loads: u64| loads as f64 / fewest as f64;
+    let (usage, unbounded) = (sweep::usage(groups), vec![Input::UNBOUNDED; groups.inputs()]);
+    let window = |inputs: &[Input], groups: usize| (inputs.to_vec(), Plan::window(groups));
+    let [ours, rest @ ..] =
+        [window(&usage, AHEAD), window(&unbounded, AHEAD), window(&usage, 1), window(&unbounded, 1)]
+            .map(|(inputs, plan)| ratio(sweep::loads(&mut cache(slots, largest, inputs, Unknown, plan), groups)));
+    row(report, case, ours, goal, "the goal");
+    for (known, ratio) in ["seven rows known, no usage map", "a usage map alone", "nothing known"].iter().zip(rest) {
+        let name = format!("{case}, {known}");
+        let peer = "the goal, with a usage map and seven rows";
+        report.row(Row::new(&name, ratio, goal, peer, UNIT, Direction::LowerIsBetter));
+    }
+    let plan = Plan::one(groups.len() as u64);
+    let future = Known::new(groups).unwrap_or_else(|error| panic!("{error}"));
+    let mut known = cache(slots, largest, unbounded, future, plan);
+    let case_known = format!("{case}, all groups known");
+    row(report, &case_known, ratio(sweep::loads(&mut known, groups)), goal, "the goal");
+    for (name, loads) in [
+        peer::<Quick>(groups, slots),
+        peer::<Hashlink>(groups, slots),
+        peer::<Lru>(groups, slots),
+        peer::<Moka>(groups, slots),
+    ] {
+        row(report, case, ours, ratio(loads), name);
+    }
+}
+
+/// A plane or a space with more groups than are listed, row by row.
+fn large(report: &mut Report, case: &str, extents: [u32; 3], slots: u32, goal: f64) {
+    let Some(grid) = Grid::new(extents, 1, Shape::Box).filter(|_| report.wants(case)) else { return };
+    let fewest = sweep::fewest(&grid, slots) as f64;
     let plan = Plan::one(2 * u64::from(grid.len()));
     let inputs = vec![Input::UNBOUNDED; grid.len() as usize];
-    let mut stencil = cache(SLOTS, grid.largest_group(), inputs, grid, plan);
+    let mut stencil = cache(slots, grid.largest_group(), inputs, grid, plan);
     let mut members = Vec::new();
     for point in 0..u64::from(grid.len()) {
         members.clear();
         members.extend(grid.group(point));
-        stencil.submit(point, &members).unwrap_or_else(|error| panic!("{error}"));
-        while let Some(action) = stencil.poll() {
-            match action {
-                Action::Prepare { data, .. } => stencil.prepared(data).unwrap_or_else(|error| panic!("{error}")),
-                Action::Ready { group, .. } => stencil.free_group(group).unwrap_or_else(|error| panic!("{error}")),
-                other => panic!("{other:?}"),
-            }
-        }
+        heap::serve(&mut stencil, point, &members);
     }
     let ours = stencil.statistics().loads as f64 / fewest;
-    row(report, case, ours, 1.0005, "the goal");
-    for (name, loads) in [large::<QuickSync>(&grid), large::<Lru>(&grid), large::<Moka>(&grid)] {
+    row(report, case, ours, goal, "the goal");
+    for (name, loads) in [
+        loads::<QuickSync>(&grid, slots),
+        loads::<Hashlink>(&grid, slots),
+        loads::<Lru>(&grid, slots),
+        loads::<Moka>(&grid, slots),
+    ] {
         row(report, case, ours, loads as f64 / fewest, name);
     }
 }
 
-/// Loads of one peer for all groups of the space.
-fn large<P: Peer>(grid: &Grid) -> (&'static str, u64) {
-    let mut peer = P::new(SLOTS);
+/// Loads of one peer for all groups of a grid.
+fn loads<P: Peer>(grid: &Grid, slots: u32) -> (&'static str, u64) {
+    let mut peer = P::new(slots);
     let all = (0..u64::from(grid.len())).flat_map(|point| grid.group(point));
     (P::NAME, all.map(|data| u64::from(peer.get_or_add(data))).sum())
 }
