@@ -1,4 +1,4 @@
-//! Messages whose head is damaged, of an old epoch, or of another plan, by `mpirun`.
+//! Heads that are damaged, of an old epoch, or of another plan, by `mpirun`.
 //!
 //! They are refused and counted. `MpiStrips` sends the strips that its own head announces, so none of its heads is damaged
 //! here: its units have such, and heads that end early or announce other strips.

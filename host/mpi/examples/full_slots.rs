@@ -1,4 +1,4 @@
-//! Slots that are full, or too small for what comes, over each transport, by `mpirun`.
+//! Slots that are full, or too small for what comes, by `mpirun`.
 //!
 //! A rank sends 128 KiB to one that does not receive, and no call of it waits. All fields become live at once: what does not
 //! fit comes nevertheless, the slots grow, and later shrink. Messages of a hundred slots go both ways over slots that cannot

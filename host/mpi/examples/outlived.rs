@@ -1,4 +1,4 @@
-//! A rank that is killed, under a launcher that lets the others live: they name what is missing of it, by `mpirun`.
+//! A rank that is killed while `mpirun` lets the others live, who name it.
 //!
 //! Most launchers end a job one of whose ranks has died. Where one was asked not to, those that wait for that rank are told
 //! rank, block and field at the deadline. Nobody can finalize then, so each ends by itself.

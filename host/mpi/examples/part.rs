@@ -1,4 +1,4 @@
-//! A job, groups and a boundary exchange of some processes, in an order of the program's, under `mpirun`.
+//! A job, groups and an exchange of some processes only, by `mpirun`.
 //!
 //! The last process is not in it. The others are numbered from behind by a communicator of the program; those with even and those
 //! with odd numbers there make a group each, from a communicator too.
