@@ -1,22 +1,25 @@
-//! Ten million operations of threads on one slot cache.
+//! Ten million operations of threads on a slot cache, and as many on several.
 //!
-//! There are interrupts, deadlines, and threads that die with a slot. ThreadSanitizer runs it as well (step `tsan`):
-//! the memory of the slots is touched without ordering, so that all order comes from the cache.
+//! Those are under keys, and come and end. There are interrupts, deadlines, and threads that die with a slot.
+//! ThreadSanitizer runs it as well (step `tsan`): the memory of the slots is touched without ordering, so that all order
+//! comes from the cache.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod stress;
 
 use std::panic::resume_unwind;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use umbra::cache::{AllocError, Fill, FilledError, Forgetful, Given, Held};
+use umbra::cache::{AllocError, Caches, EndKeyError, EndsShared, Fill, FilledError, Forgetful, Given, Held};
 use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::cache::keyed::{CreateError, EndError, InUse};
 use umbra_core::cache::policy::Clock;
 use umbra_core::cache::waiting::ContentError;
 use umbra_core::cache::{self, FillError, ForgetError, Forgetting, FreeError, Line, Sparse};
 
-use stress::{Counts, Dice, count};
+use stress::{Counts, Dice, count, operations};
 
 type Lines = Sparse<Vec<Line>>;
 type Reference<'a> = Held<'a, Lines, Clock, Forgetting>;
@@ -30,13 +33,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Nobody's content.
 const NOTHING: u64 = u64::MAX;
 
-/// Operations; a tenth of the speed is what ThreadSanitizer leaves.
-fn operations() -> u64 {
-    if std::env::var_os("TSAN_OPTIONS").is_some() { 300_000 } else { 10_000_000 }
-}
-
 struct World {
     cache: Forgetful<Lines, Clock>,
+    /// Those who may do something at the cache.
+    users: AtomicU64,
     /// Who fills the slot; 0 for nobody.
     fillers: [AtomicU64; SLOTS as usize],
     memory: [AtomicU64; SLOTS as usize],
@@ -49,7 +49,8 @@ struct Interrupted;
 impl World {
     fn new() -> World {
         World {
-            cache: Forgetful::new(0..SLOTS, Sparse::new(vec![Line::EMPTY; 2], 5), Clock::new()).unwrap(),
+            cache: Forgetful::with_waiters(0..SLOTS, Sparse::new(vec![Line::EMPTY; 2], 5), Clock::new(), 16).unwrap(),
+            users: AtomicU64::new(0),
             fillers: [const { AtomicU64::new(0) }; SLOTS as usize],
             memory: [const { AtomicU64::new(NOTHING) }; SLOTS as usize],
             counts: Counts::default(),
@@ -57,9 +58,8 @@ impl World {
     }
 
     /// One thread: operations until the interrupt, its death, or the end.
-    fn client(&self, number: u64, mut dice: Dice, operations: u64, interrupts: bool) {
+    fn client(&self, number: u64, mut dice: Dice, operations: u64, interrupts: bool, dies: bool) {
         let last = dice.throw(operations);
-        let dies = dice.throw(4) == 0;
         let mut mine = None;
         for at in 0..operations {
             count(&self.counts.operations);
@@ -213,14 +213,15 @@ fn no_slot_is_lost_or_has_two_owners_and_everybody_is_answered() {
     let counts = &world.counts;
     let mut dice = Dice(7);
     let mut rounds = 0;
-    while counts.go_on(counts.saw_all(), operations(), rounds) {
+    while counts.go_on(counts.saw_all(), operations(10_000_000, 300_000), rounds) {
         rounds += 1;
         let interrupter = dice.throw(2 * THREADS);
         thread::scope(|scope| {
             let threads: Vec<_> = (0..THREADS)
                 .map(|number| {
-                    let (world, own) = (&world, Dice(dice.throw(1 << 31)));
-                    scope.spawn(move || world.client(number, own, 20_000, number == interrupter))
+                    let (world, mut own) = (&world, Dice(dice.throw(1 << 31)));
+                    let dies = own.throw(4) == 0;
+                    scope.spawn(move || world.client(number, own, 20_000, number == interrupter, dies))
                 })
                 .collect();
             for thread in threads {
@@ -231,10 +232,130 @@ fn no_slot_is_lost_or_has_two_owners_and_everybody_is_answered() {
         });
         world.is_whole();
     }
-    println!("{rounds} rounds: {counts:?}");
+    println!("{} operations: {rounds} rounds, {counts:?}", counts.operations.load(Ordering::Relaxed));
     let [loads, interrupted] = [&counts.loads, &counts.interrupted].map(|counter| counter.load(Ordering::Relaxed));
     // Some were given to threads that were interrupted before they knew.
     let given = world.cache.look(|cache| cache.statistics().loads) - u64::from(SLOTS) * rounds;
     assert!(loads <= given && given - loads <= interrupted, "{loads} of {given} loads");
     assert!(counts.saw_all());
+}
+
+impl EndsShared for World {
+    fn end_unused(&self) -> Result<(), InUse> {
+        self.cache.end_unused()
+    }
+    fn interrupt(&self) {
+        self.cache.interrupt();
+    }
+}
+
+/// Caches under keys, which threads make and end while others use them.
+struct Town {
+    caches: Caches<World>,
+    /// All that were made in this round.
+    worlds: Mutex<Vec<Arc<World>>>,
+    ended: AtomicU64,
+    refused: AtomicU64,
+}
+
+const KEYS: u64 = 3;
+/// Operations between two looks at the table.
+const BURST: u64 = 100;
+
+impl Town {
+    fn new() -> Town {
+        let (caches, worlds) = (Caches::new(KEYS as usize).unwrap(), Mutex::default());
+        Town { caches, worlds, ended: AtomicU64::new(0), refused: AtomicU64::new(0) }
+    }
+
+    fn client(&self, number: u64, mut dice: Dice) {
+        let bursts = 200;
+        let death = dice.throw(4 * bursts);
+        for burst in 0..bursts {
+            let key = dice.throw(KEYS);
+            match dice.throw(16) {
+                0 => self.note(self.caches.end(key)),
+                1 => self.note(self.caches.interrupt_and_end(key)),
+                _ => self.visit(key, number, &mut dice, burst == death),
+            }
+        }
+    }
+
+    /// Uses the cache with this key; makes one if there is none.
+    fn visit(&self, key: u64, number: u64, dice: &mut Dice, dies: bool) {
+        let Ok(world) = self.caches.find(key) else {
+            match self.caches.create(key, World::new()) {
+                // Another may have ended it by now.
+                Ok(handle) => self.worlds.lock().unwrap().extend(self.caches.get(handle)),
+                Err(error) => assert_eq!(error, CreateError::DuplicateKey { key }),
+            }
+            return;
+        };
+        // ORDERING: the last who goes has seen all that the others did.
+        world.users.fetch_add(1, Ordering::AcqRel);
+        let user = User(&world);
+        let own = Dice(dice.throw(1 << 31));
+        world.client(number, own, BURST, false, dies);
+        let others = world.users.load(Ordering::Acquire) > 1;
+        if !others && world.cache.look(|cache| cache.is_interrupted()) {
+            // Whoever comes now is refused, so nobody writes any more.
+            (0..SLOTS).for_each(|slot| _ = world.cache.settle(slot));
+            self.note(self.caches.interrupt_and_end(key));
+        }
+        drop(user);
+    }
+
+    fn note(&self, ended: Result<(), EndKeyError>) {
+        match ended {
+            Ok(()) => count(&self.ended),
+            Err(EndKeyError::UnknownKey(_)) => {}
+            Err(EndKeyError::Refused { error: EndError::InUse { .. }, .. }) => count(&self.refused),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// One who may do something at a cache, until he drops this.
+struct User<'a>(&'a World);
+
+impl Drop for User<'_> {
+    fn drop(&mut self) {
+        self.0.users.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[test]
+fn no_slot_of_a_cache_under_a_key_is_lost_while_others_come_and_end() {
+    let (counts, mut dice) = (Counts::default(), Dice(7));
+    let (mut rounds, mut ended, mut refused) = (0, 0, 0);
+    while counts.go_on(counts.saw_all(), operations(10_000_000, 300_000), rounds) {
+        rounds += 1;
+        let town = Town::new();
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS)
+                .map(|number| {
+                    let (town, own) = (&town, Dice(dice.throw(1 << 31)));
+                    scope.spawn(move || town.client(number, own))
+                })
+                .collect();
+            for thread in threads {
+                if let Err(payload) = thread.join() {
+                    assert_eq!(payload.downcast_ref(), Some(&"dies with a slot"));
+                }
+            }
+        });
+        for world in town.worlds.into_inner().unwrap() {
+            world.is_whole();
+            let given = world.cache.look(|cache| cache.statistics().loads) - u64::from(SLOTS);
+            let [loads, interrupted] =
+                [&world.counts.loads, &world.counts.interrupted].map(|counter| counter.load(Ordering::Relaxed));
+            assert!(loads <= given && given - loads <= interrupted, "{loads} of {given} loads");
+            counts.add(&world.counts);
+        }
+        ended += town.ended.into_inner();
+        refused += town.refused.into_inner();
+    }
+    let all = counts.operations.load(Ordering::Relaxed);
+    println!("{all} operations: {rounds} rounds, {counts:?}, {ended} caches ended, {refused} in use");
+    assert!(counts.saw_all() && ended > 0 && refused > 0);
 }

@@ -18,7 +18,7 @@ use umbra_core::cached_memory::{Member, PlaceError};
 use umbra_core::memory::{AllocError, Granule};
 use umbra_core::room::{RangeError, WaitError};
 
-use stress::{Counts, Dice, count};
+use stress::{Counts, Dice, count, operations};
 
 type Index = Dense<Vec<u32>>;
 type References<'a> = HeldPlaces<'a, Index, Vec<Member>>;
@@ -33,11 +33,6 @@ const ROUND: u64 = 10_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Nobody's content.
 const NOTHING: u64 = u64::MAX;
-
-/// Operations; a tenth is what ThreadSanitizer has time for.
-fn operations() -> u64 {
-    if std::env::var_os("TSAN_OPTIONS").is_some() { 40_000 } else { 400_000 }
-}
 
 /// The same length each time.
 fn len(data: u64) -> u64 {
@@ -115,7 +110,7 @@ fn client<H>(
 fn rounds<W: Sync>(world: impl Fn() -> W, act: impl Fn(&W, &Counts, Dice, bool) + Sync, ended: impl Fn(&W) -> bool) {
     let (counts, mut dice, mut now) = (Counts::default(), Dice(7), world());
     let mut rounds = 0;
-    while counts.go_on(counts.saw_all(), operations(), rounds) {
+    while counts.go_on(counts.saw_all(), operations(400_000, 40_000), rounds) {
         rounds += 1;
         let interrupter = dice.throw(2 * THREADS);
         thread::scope(|scope| {
@@ -135,7 +130,7 @@ fn rounds<W: Sync>(world: impl Fn() -> W, act: impl Fn(&W, &Counts, Dice, bool) 
             now = world();
         }
     }
-    println!("{rounds} rounds: {counts:?}");
+    println!("{} operations: {rounds} rounds, {counts:?}", counts.operations.load(Ordering::Relaxed));
     assert!(counts.saw_all());
 }
 

@@ -19,7 +19,7 @@ use umbra_core::stencil::{
     Action, ByNumber, FreeError, Group, GroupError, Input, PreparedError, SubmitError, Unknown, waiting,
 };
 
-use stress::{Counts, Dice, count};
+use stress::{Counts, Dice, count, operations};
 
 const SLOTS: u32 = 4;
 const IDS: u64 = 14;
@@ -33,11 +33,6 @@ const ROUND: u64 = 4000;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Nobody's content.
 const NOTHING: u64 = u64::MAX;
-
-/// Groups; a tenth is what ThreadSanitizer has time for.
-fn groups() -> u64 {
-    if std::env::var_os("TSAN_OPTIONS").is_some() { 20_000 } else { 200_000 }
-}
 
 /// What is known of a point of this round.
 #[derive(Default)]
@@ -362,7 +357,7 @@ fn each_group_gets_its_content_and_one_end_and_no_slot_or_use_is_lost() {
     let mut dice = Dice(7);
     let mut rounds = 0;
     let saw_all = || counts.saw_all() && world.failed.load(Ordering::Relaxed) > 0;
-    while counts.go_on(saw_all(), groups(), rounds) {
+    while counts.go_on(saw_all(), operations(200_000, 20_000), rounds) {
         rounds += 1;
         let interrupter = dice.throw(2 * CLIENTS);
         thread::scope(|scope| {
@@ -385,6 +380,10 @@ fn each_group_gets_its_content_and_one_end_and_no_slot_or_use_is_lost() {
         });
         world.is_whole();
     }
-    println!("{rounds} rounds: {counts:?}, {:?} failed", world.failed);
+    println!(
+        "{} groups: {rounds} rounds, {counts:?}, {:?} failed",
+        counts.operations.load(Ordering::Relaxed),
+        world.failed
+    );
     assert!(saw_all());
 }

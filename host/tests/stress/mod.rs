@@ -10,6 +10,15 @@ use umbra_core::atomic::{AtomicU64, Ordering};
 /// Rounds in which anything happens that can.
 const MOST_ROUNDS: u64 = 200;
 
+/// Asks for so many operations of each test, instead of those that it does usually.
+const OPERATIONS: &str = "UMBRA_STRESS_OPERATIONS";
+
+/// How much a test does: so much usually, and less under ThreadSanitizer, which takes its time.
+pub(crate) fn operations(usual: u64, sanitized: u64) -> u64 {
+    let asked = std::env::var(OPERATIONS).ok().and_then(|count| count.parse().ok());
+    asked.unwrap_or(if std::env::var_os("TSAN_OPTIONS").is_some() { sanitized } else { usual })
+}
+
 /// What threads counted.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
@@ -26,6 +35,17 @@ impl Counts {
         [&self.loads, &self.expired, &self.interrupted, &self.deaths]
             .iter()
             .all(|count| count.load(Ordering::Relaxed) > 0)
+    }
+
+    /// Counts what others counted, too.
+    pub(crate) fn add(&self, other: &Counts) {
+        for (own, theirs) in self.each().into_iter().zip(other.each()) {
+            own.fetch_add(theirs.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    fn each(&self) -> [&AtomicU64; 5] {
+        [&self.operations, &self.loads, &self.expired, &self.interrupted, &self.deaths]
     }
 
     /// Whether another round is due after so many: the fewest may do all operations before somebody died.

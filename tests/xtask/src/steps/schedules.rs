@@ -1,4 +1,4 @@
-//! Very many random schedules of the bootstrap, of gateways and of chained calls.
+//! Very many random schedules: bootstrap, gateways, chained calls, caches.
 //!
 //! The tests of the workspace run a few; here there are enough to meet what is rare. A seed that breaks a rule is named
 //! and repeats alone with `UMBRA_SEED`, that of a chained call with `UMBRA_CHAIN_SEED`. The full form, which takes hours,
@@ -40,7 +40,7 @@ const fn full(test: &'static str, variable: &'static str, full: u64, unit: &'sta
 }
 
 /// In this order.
-const TESTS: [Series; 11] = [
+const TESTS: [Series; 14] = [
     series("group_schedules", 100_000, 1_000_000),
     series("sim_random", 20_000, 200_000),
     series("gateway_schedules", 20_000, 200_000),
@@ -58,6 +58,9 @@ const TESTS: [Series; 11] = [
         ..full("crowd_crossing", "UMBRA_CHAIN_SOAK", 1_000_000, "calls")
     },
     full("chain_soak", "UMBRA_CHAIN_SOAK", 10_000_000, "calls"),
+    Series { times: 2, ..full("stress_mapped", "UMBRA_STRESS_OPERATIONS", 10_000_000, "operations") },
+    Series { times: 2, ..full("stress_room", "UMBRA_STRESS_OPERATIONS", 10_000_000, "operations") },
+    full("stress_stencil", "UMBRA_STRESS_OPERATIONS", 10_000_000, "groups"),
 ];
 
 /// Runs them all on all cores, and believes only what they say that they have run.
