@@ -82,10 +82,12 @@ impl User {
     /// Waits in line.
     fn take(&mut self, data: u64) -> Result<Found, Interrupted> {
         loop {
-            let turn = self.client.stand().unwrap();
+            let turn = self.client.stand(data).unwrap();
             while let Some(seen) = turn.answer() {
-                let is_first = turn.ahead().is_none();
-                let tried = if is_first { self.client.alloc(data) } else { self.client.alloc_behind(data) };
+                let tried = match turn.ahead() {
+                    None => self.client.alloc_in_turn(data, &turn),
+                    Some(_) => self.client.alloc_behind(data),
+                };
                 match tried {
                     Ok(grant) => {
                         self.took(grant.found);
@@ -239,7 +241,7 @@ fn two_in_line_beside_an_interrupt_are_told_each() {
     check(2, || {
         let (mut holder, stopped) = (User::new(1), User::new(4));
         holder.take(10).unwrap();
-        let turn = stopped.client.stand().unwrap();
+        let turn = stopped.client.stand(12).unwrap();
         let threads = [2, 3].map(|who| {
             let mut user = User::new(who);
             thread::spawn(move || {
@@ -263,7 +265,7 @@ fn a_reclaim_beside_an_interrupt_takes_back_what_the_dead_one_held() {
     check(2, || {
         let (burier, mut dead, mut waiter) = (User::new(1), User::new(2), User::new(3));
         dead.take(10).unwrap();
-        std::mem::forget(dead.client.stand());
+        std::mem::forget(dead.client.stand(12));
         let waiter = thread::spawn(move || {
             let ended = waiter.work(11);
             (waiter, ended)

@@ -12,7 +12,7 @@ use std::mem;
 use interleavings::bounded;
 use loom::thread;
 use umbra_core::atomic::{AtomicU64, Ordering};
-use umbra_core::cache::Remembering;
+use umbra_core::cache::{Found, Remembering};
 use umbra_core::shared_cache::{AllocError, Cache, Client, Identity, Sharing, Turn, words_for};
 
 struct Table(Vec<AtomicU64>);
@@ -45,7 +45,7 @@ fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
 
 /// Takes the slot, uses it and gives it back; or would go to sleep.
 fn wait<'a>(client: Client<'a, Remembering>, data: u64) -> Option<Asleep<'a>> {
-    let turn = client.stand().unwrap();
+    let turn = client.stand(data).unwrap();
     look(client, data, turn)
 }
 
@@ -55,13 +55,13 @@ fn look<'a>(client: Client<'a, Remembering>, data: u64, turn: Turn<'a>) -> Optio
         match turn.answer() {
             Some(seen) => break seen,
             // Passed over: behind all the others.
-            None => turn = client.stand().unwrap(),
+            None => turn = client.stand(data).unwrap(),
         }
     };
     if turn.ahead().is_some() {
         return Some(Asleep { turn, seen });
     }
-    match client.alloc(data) {
+    match client.alloc_in_turn(data, &turn) {
         Ok(_) => {
             drop(turn);
             client.free(data).unwrap();
@@ -110,7 +110,7 @@ fn one_who_was_killed_in_line_keeps_nobody_waiting_once_he_is_buried() {
         check(2, move || {
             let [holder, killed, waiter] = [1, 2, 3].map(|who| TABLE.join(who));
             holder.alloc(10).unwrap();
-            let turn = killed.stand().unwrap();
+            let turn = killed.stand(11).unwrap();
             if answers {
                 let _ = turn.answer();
             }
@@ -134,8 +134,8 @@ fn one_who_is_passed_over_while_he_answers_comes_again() {
     check(2, || {
         let [holder, slow, waiter] = [1, 2, 3].map(|who| TABLE.join(who));
         holder.alloc(10).unwrap();
-        let turn = slow.stand().unwrap();
-        let behind = waiter.stand().unwrap();
+        let turn = slow.stand(11).unwrap();
+        let behind = waiter.stand(12).unwrap();
         let slow_thread = thread::spawn(move || look(slow, 11, turn));
         holder.free(10).unwrap();
         if let Some(first) = behind.ahead() {
@@ -146,6 +146,45 @@ fn one_who_is_passed_over_while_he_answers_comes_again() {
     });
 }
 
+/// He is not the first, and behind one who is stopped.
+#[test]
+fn who_waits_for_the_same_data_is_called_when_it_gets_a_slot() {
+    loom::lazy_static! {
+        static ref TABLE: Table = Table::new();
+    }
+    check(3, || {
+        let [holder, stopped, waiter] = [1, 2, 3].map(|who| TABLE.join(who));
+        holder.alloc(10).unwrap();
+        let first = stopped.stand(12).unwrap();
+        let waiting = thread::spawn(move || {
+            let turn = waiter.stand(11).unwrap();
+            let seen = turn.answer().unwrap();
+            assert!(turn.ahead().is_some(), "he comes second");
+            let found = waiter.alloc_behind(11).map(|grant| grant.found);
+            (turn, seen, found)
+        });
+        holder.free(10).unwrap();
+        let mut assigned = holder.alloc(11);
+        while let Err(AllocError::Blocked { .. }) = assigned {
+            thread::yield_now();
+            assigned = holder.alloc(11);
+        }
+        assert_eq!(assigned.map(|grant| grant.found), Ok(Found::Empty));
+        let (turn, seen, found) = waiting.join().unwrap();
+        match found {
+            Ok(found) => assert_eq!(found, Found::Assigned),
+            Err(AllocError::Full { .. }) => {
+                let was_called = turn.word().load(Ordering::Relaxed) as u32 != seen;
+                assert!(was_called, "he sleeps beside the slot of his data");
+            }
+            // He looks again after a moment, whoever calls.
+            Err(AllocError::Blocked { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+        drop((turn, first));
+    });
+}
+
 #[test]
 fn one_who_leaves_beside_the_first_leaves_no_gap() {
     loom::lazy_static! {
@@ -153,7 +192,7 @@ fn one_who_leaves_beside_the_first_leaves_no_gap() {
     }
     check(2, || {
         let client = TABLE.join(1);
-        let [first, second, third] = [(); 3].map(|()| client.stand().unwrap());
+        let [first, second, third] = [(); 3].map(|()| client.stand(11).unwrap());
         let seen = third.answer().unwrap();
         let thread = thread::spawn(move || drop(first));
         drop(second);

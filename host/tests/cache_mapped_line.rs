@@ -90,7 +90,7 @@ fn whoever_comes_while_others_wait_stands_behind_them_unless_the_content_is_pres
     let client = cache.client();
     client.alloc(HELD).unwrap();
     client.remember(HELD).unwrap();
-    let turn = client.stand().unwrap();
+    let turn = client.stand(3).unwrap();
     assert_eq!(cache.alloc(HELD, Duration::ZERO).unwrap().found, Found::Remembered);
     let refused = Err(UnservedError::Refused(AllocError::Full { slots: 2 }));
     assert_eq!(cache.alloc(2, Duration::ZERO), refused, "a slot is free, but not for this one");

@@ -54,6 +54,8 @@ pub(super) enum Manners {
     Pushes,
     /// Those who wait.
     Waits,
+    /// This one, who waits with this ticket.
+    InTurn(u32),
 }
 
 impl<'a, C: Contract> Client<'a, C> {
@@ -85,7 +87,7 @@ impl<'a, C: Contract> Client<'a, C> {
 
     /// Whether new data may have a slot.
     fn may_take(&self, manners: Manners) -> bool {
-        manners == Manners::Pushes || !self.parts.queue.is_awaited()
+        manners != Manners::Waits || !self.parts.queue.is_awaited()
     }
 
     /// The same beside others, who do this each time that the word was read.
@@ -245,9 +247,9 @@ impl<'a, C: Contract> Client<'a, C> {
         Ok(released.is_ok())
     }
 
-    /// Stands in line for a slot, behind all who did before; `None` if 256 do already.
-    pub fn stand(&self) -> Option<Turn<'a>> {
-        Turn::take(self.parts.queue, self.owner)
+    /// Stands in line for the slot of `data`, behind all who did before; `None` if 256 do already.
+    pub fn stand(&self, data: u64) -> Option<Turn<'a>> {
+        Turn::take(self.parts.queue, self.owner, data)
     }
 
     /// What to sleep on until the fill of `data` has ended, and now and then for no reason.

@@ -9,6 +9,7 @@ use super::error::{AllocError, FreeError};
 use super::grant::{Grant, Packed, Pin, marked};
 use super::layout::Contract;
 use super::place::Place;
+use super::turn::Turn;
 use super::word::Word;
 use crate::cache::Found;
 
@@ -30,6 +31,15 @@ impl<'a, C: Contract> Client<'a, C> {
     #[inline(always)]
     pub fn alloc_behind(&self, data: u64) -> Result<Grant, AllocError> {
         self.alloc_or(data, Manners::Waits)
+    }
+
+    /// As [`alloc`](Self::alloc), for who is the first in line: he need not be called for what he gets by this.
+    ///
+    /// # Errors
+    /// [`AllocError`].
+    #[inline]
+    pub fn alloc_in_turn(&self, data: u64, turn: &Turn<'_>) -> Result<Grant, AllocError> {
+        self.alloc_or(data, Manners::InTurn(turn.ticket()))
     }
 
     #[inline(always)]
@@ -81,12 +91,17 @@ impl<'a, C: Contract> Client<'a, C> {
         if let Some(grant) = hit.and_then(|hit| self.granted(data, hit)) {
             return Ok(Packed::new(grant));
         }
-        if let Some(place) = self.parts.glance(data)
-            && let Joined::Granted(grant) = self.join(place, data, manners)
-        {
-            return Ok(Packed::new(grant));
+        let joined = self.parts.glance(data).map(|place| self.join(place, data, manners));
+        let grant = match joined {
+            Some(Joined::Granted(grant)) => grant,
+            _ => self.alloc_alone(data, manners)?,
+        };
+        // Others in line may wait for the same data, and need no slot any more. By now this one is in nobody's way.
+        if grant.found == Found::Empty && self.parts.queue.is_awaited() {
+            let own = if let Manners::InTurn(ticket) = manners { Some(ticket) } else { None };
+            self.parts.queue.call_for(data, own);
         }
-        self.alloc_alone(data, manners).map(Packed::new)
+        Ok(Packed::new(grant))
     }
 
     /// Gives a reference back. Without content, or with content that shall leave, the last one empties the slot.

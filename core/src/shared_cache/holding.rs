@@ -73,7 +73,7 @@ mod tests {
         b.alloc(10).unwrap();
         b.free(10).unwrap();
         b.alloc(11).unwrap();
-        let waiting = [c.stand(), c.stand(), b.stand()];
+        let waiting = [c.stand(1), c.stand(1), b.stand(2)];
         let told = |cache: &Cache<'_>| -> Vec<_> {
             cache.holdings().map(|of| (of.identity.pid(), of.slots, of.fills, of.waiting)).collect()
         };

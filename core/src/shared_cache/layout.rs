@@ -15,7 +15,7 @@ use super::queue::{self, Queue, Wake};
 use super::vacancy::{self, Vacancy};
 use super::word::{BARE, COUNT_BITS, EMPTY, Word};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"umbrshc8");
+const MAGIC: u64 = u64::from_le_bytes(*b"umbrshc9");
 const CONTRACT: usize = 1;
 const SLOTS: usize = 2;
 const SEED: usize = 3;

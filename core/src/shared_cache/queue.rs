@@ -10,6 +10,9 @@
 //! Killed or stopped in the midst of this, a process leaves a call that nobody hears: all who wait have to look again now
 //! and then, and those behind one who does not answer can [pass over](super::Turn::pass_over) him.
 //!
+//! Data may get a slot while others wait for the same, of whom only the first would be called. So whoever assigns a slot
+//! calls all of them: they need none any more. A record has a few bits of the data to find them by.
+//!
 //! How many wait is in one word, in a line of the processor's cache that only those change who come and go: that is all that
 //! a `free` looks at if nobody waits.
 //!
@@ -22,6 +25,10 @@ use crate::shared_slots::Owner;
 use crate::time::Time;
 
 use super::take::ATTEMPTS;
+pub(super) use record::Record;
+use record::{CALLED, GONE, WAITS};
+
+mod record;
 
 /// Those who can stand in line at once; a power of two, so that tickets can begin anew.
 pub(super) const RECORDS: usize = if cfg!(loom) { 4 } else { 256 };
@@ -48,61 +55,6 @@ impl Wait for Waker {
     fn sleep(&self, _: &AtomicU64, _: u32, _: Time) {}
     fn wake(&self, word: &AtomicU64) {
         (self.0)(word);
-    }
-}
-
-/// A record as it was read: a ticket (32 bits); in the half that is slept on how often its users answered (24), the owner and
-/// one (6), and what he does (2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Record(u64);
-
-const GONE: u64 = 0;
-const WAITS: u64 = 1;
-const CALLED: u64 = 2;
-const DOES: u64 = 3;
-const OWNER: u32 = 2;
-const OWNER_MASK: u64 = 0x3f << OWNER;
-const ANSWER: u64 = 1 << 8;
-const LOWER: u64 = u32::MAX as u64;
-
-impl Record {
-    fn of(word: &AtomicU64) -> Record {
-        Record(word.load(Ordering::Acquire))
-    }
-    /// Of one who has gone, a round before this ticket.
-    const fn before(ticket: u32) -> Record {
-        Record((ticket.wrapping_sub(RECORDS as u32) as u64) << 32 | GONE)
-    }
-    pub(super) const fn ticket(self) -> u32 {
-        (self.0 >> 32) as u32
-    }
-    const fn does(self) -> u64 {
-        self.0 & DOES
-    }
-    pub(super) const fn is_called(self) -> bool {
-        self.does() == CALLED
-    }
-    const fn is_in_line(self) -> bool {
-        matches!(self.does(), WAITS | CALLED)
-    }
-    pub(super) const fn owner(self) -> u8 {
-        (((self.0 & OWNER_MASK) >> OWNER) as u8).wrapping_sub(1)
-    }
-    const fn doing(self, what: u64) -> Record {
-        Record(self.0 & !DOES | what)
-    }
-    const fn answered(self) -> Record {
-        let answers = self.0.wrapping_add(ANSWER) & LOWER;
-        Record(self.0 & !LOWER | answers).doing(WAITS)
-    }
-    /// The next who waits in it; his answers go on where those of the last one ended, so no two users look the same.
-    const fn taken(self, ticket: u32, owner: Owner) -> Record {
-        let lower = self.answered().0 & LOWER & !OWNER_MASK;
-        Record((ticket as u64) << 32 | lower | (owner.number() as u64 + 1) << OWNER)
-    }
-    fn replace(self, word: &AtomicU64, next: Record) -> bool {
-        // ORDERING: who is called sees what was done before; fences do the rest.
-        word.compare_exchange(self.0, next.0, Ordering::SeqCst, Ordering::Acquire).is_ok()
     }
 }
 
@@ -202,8 +154,8 @@ impl<'a> Queue<'a> {
         self.patrolled
     }
 
-    /// Stands in line; `None` if there is no room.
-    pub(super) fn stand(&self, owner: Owner) -> Option<u32> {
+    /// Stands in line for the slot of `data`; `None` if there is no room.
+    pub(super) fn stand(&self, owner: Owner, data: u64) -> Option<u32> {
         for _ in 0..ATTEMPTS {
             let mut ends = self.ends();
             if ends.count() as usize >= RECORDS {
@@ -223,7 +175,7 @@ impl<'a> Queue<'a> {
             }
             // As long as a record has the ticket before this one, nobody has it, and the ring ends here.
             let is_free = word.ticket() == Record::before(ticket).ticket() && !word.is_in_line();
-            if is_free && word.replace(record, word.taken(ticket, owner)) {
+            if is_free && word.replace(record, word.taken(ticket, owner, data)) {
                 self.note(ticket);
                 return Some(ticket);
             }
@@ -271,6 +223,28 @@ impl<'a> Queue<'a> {
             }
             if word.replace(record, word.doing(CALLED)) {
                 return (self.wake)(record);
+            }
+        }
+    }
+
+    /// Has those look who wait for this data, but the one with the ticket who has just assigned its slot.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn call_for(&self, data: u64, own: Option<u32>) {
+        // ORDERING: between the assignment and the look at who waits: pairs with `answer`.
+        fence(Ordering::SeqCst);
+        let ends = self.ends();
+        for offset in 0..ends.count().min(RECORDS as u32) {
+            let record = self.record(ends.first().wrapping_add(offset));
+            for _ in 0..ATTEMPTS {
+                let word = Record::of(record);
+                if word.does() != WAITS || !word.may_want(data) || Some(word.ticket()) == own {
+                    break;
+                }
+                if word.replace(record, word.doing(CALLED)) {
+                    (self.wake)(record);
+                    break;
+                }
             }
         }
     }

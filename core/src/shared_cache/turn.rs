@@ -7,7 +7,8 @@ use crate::shared_slots::Owner;
 /// A place in the line of those who wait for a slot; it is left when this is dropped.
 ///
 /// Only the first may take a slot, and has to look after each [answer](Self::answer). Others sleep on
-/// [`word`](Self::word), but look now and then whether they are the first: whoever should have woken them may have died.
+/// [`word`](Self::word), until they are the first or their data has a slot, but look now and then by themselves: whoever
+/// should have woken them may have died.
 #[derive(Debug)]
 #[must_use = "a place that is dropped is left"]
 pub struct Turn<'a> {
@@ -35,8 +36,8 @@ impl First {
 
 impl<'a> Turn<'a> {
     /// `None` if as many wait as there are records.
-    pub(super) fn take(queue: Queue<'a>, owner: Owner) -> Option<Turn<'a>> {
-        queue.stand(owner).map(|ticket| Turn { queue, ticket })
+    pub(super) fn take(queue: Queue<'a>, owner: Owner, data: u64) -> Option<Turn<'a>> {
+        queue.stand(owner, data).map(|ticket| Turn { queue, ticket })
     }
 
     /// Tells that this one looks for a slot now. Unless there is one, sleep while the lower half of [`word`](Self::word) is

@@ -1,8 +1,9 @@
 //! Waiting for a slot at a cache that processes share, in the order of arrival.
 //!
-//! Who finds no slot stands in a line that lies in the segment, and sleeps until somebody frees one and he is the first. Others
-//! may be killed or stopped at any moment, so nobody relies on being woken: all look again twenty times a second. A
-//! first one who is dead is taken out of the line, and one who does not answer for a second is passed over.
+//! Who finds no slot stands in a line that lies in the segment, and sleeps until somebody frees one and he is the first, or
+//! until his data has one. Others may be killed or stopped at any moment, so nobody relies on being woken: all look again
+//! twenty times a second. A first one who is dead is taken out of the line, and one who does not answer for a second is
+//! passed over.
 //!
 //! ```
 //! use std::time::Duration;
@@ -151,19 +152,23 @@ impl<C: Contract> Mapped<C> {
     fn alloc_in_line(&self, data: u64, within: Duration) -> Result<Grant, UnservedError> {
         let client = self.client();
         let deadline = clock::now() + Lapse(u64::try_from(within.as_nanos()).unwrap_or(u64::MAX));
-        let mut turn = client.stand();
+        let mut turn = client.stand(data);
         let mut watched = Watched { first: None, since: Time::ZERO };
         let (mut pause, mut blocked) = (FIRST, 0);
         loop {
             let mut seen = turn.as_ref().and_then(Turn::answer);
             if seen.is_none() {
                 // Passed over; or there was no room, or somebody was in the way for too long.
-                turn = client.stand();
+                turn = client.stand(data);
                 seen = turn.as_ref().and_then(Turn::answer);
             }
             let ahead = turn.as_ref().map(Turn::ahead);
-            let is_first = ahead == Some(None);
-            let tried = if is_first { client.alloc(data) } else { client.alloc_behind(data) };
+            let first = turn.as_ref().filter(|_| ahead == Some(None));
+            let is_first = first.is_some();
+            let tried = match first {
+                Some(turn) => client.alloc_in_turn(data, turn),
+                None => client.alloc_behind(data),
+            };
             let why = match tried {
                 Err(error) if error.passes() => error,
                 done => return Ok(done?),

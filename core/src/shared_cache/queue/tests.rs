@@ -1,13 +1,16 @@
 //! Those who wait for a slot against a list, and in crafted states.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use super::super::Turn;
+use super::super::layout::tests;
+use super::super::{AllocError, Cache, Grant, Identity, Sharing, Turn};
 use super::*;
+use crate::cache::Found;
 
 fn memory() -> Vec<AtomicU64> {
     (0..WORDS).map(|_| AtomicU64::new(u64::MAX)).collect()
@@ -60,7 +63,7 @@ fn play(queue: Queue<'_>, steps: &[Step]) {
     let mut last = None;
     for &step in steps {
         match step {
-            Step::Stand(number) => match Turn::take(queue, owner(number)) {
+            Step::Stand(number) => match Turn::take(queue, owner(number), u64::from(number)) {
                 Some(turn) => {
                     let follows = last.is_none_or(|last: u32| turn.ticket() == last.wrapping_add(1));
                     assert!(follows, "tickets count up: {} after {last:?}", turn.ticket());
@@ -143,13 +146,13 @@ fn the_line_is_as_long_as_there_are_records_and_no_longer() {
     let memory = memory();
     let queue = Queue::new(&memory).unwrap();
     queue.clear();
-    let mut turns: Vec<_> = (0..RECORDS).map(|_| Turn::take(queue, owner(1)).unwrap()).collect();
-    assert!(Turn::take(queue, owner(1)).is_none());
+    let mut turns: Vec<_> = (0..RECORDS).map(|_| Turn::take(queue, owner(1), 7).unwrap()).collect();
+    assert!(Turn::take(queue, owner(1), 7).is_none());
     // Who leaves in the middle makes no room: the ring is as long as before.
     drop(turns.remove(5));
-    assert!(Turn::take(queue, owner(1)).is_none());
+    assert!(Turn::take(queue, owner(1), 7).is_none());
     drop(turns.remove(0));
-    assert!(Turn::take(queue, owner(1)).is_some());
+    assert!(Turn::take(queue, owner(1), 7).is_some());
 }
 
 #[test]
@@ -157,7 +160,7 @@ fn damaged_words_end_each_call() {
     for value in [0, 1, u64::MAX, 1 << 32, u64::MAX >> 1] {
         let memory: Vec<_> = (0..WORDS).map(|at| AtomicU64::new(value ^ (at as u64 & 3))).collect();
         let queue = Queue::new(&memory).unwrap();
-        let turn = Turn::take(queue, owner(1));
+        let turn = Turn::take(queue, owner(1), 7);
         let _ = turn.as_ref().and_then(Turn::answer);
         queue.call_first();
         queue.call_all();
@@ -173,11 +176,54 @@ fn who_came_and_was_killed_before_he_noted_it_is_in_line() {
     queue.clear();
     let record = queue.record(0);
     let word = Record::of(record);
-    word.replace(record, word.taken(0, owner(2)));
+    word.replace(record, word.taken(0, owner(2), 7));
     assert!(!queue.is_awaited());
-    let second = Turn::take(queue, owner(1)).unwrap();
+    let second = Turn::take(queue, owner(1), 7).unwrap();
     assert_eq!((second.ticket(), queue.count()), (1, 2));
     assert_eq!(second.ahead().and_then(|first| first.owner()), Some(owner(2)));
     queue.forsake(owner(2));
     assert_eq!((second.ahead(), queue.count()), (None, 1));
+}
+
+std::thread_local! {
+    /// Where each word lies whose sleepers were woken.
+    static WOKEN: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+#[test]
+fn all_who_wait_for_the_same_data_are_woken_once_when_it_gets_a_slot() {
+    let sharing = Sharing::new(2, 7).unwrap();
+    let words = tests::memory(1, sharing);
+    let cache = Cache::create(&words, 1, sharing, 7).unwrap();
+    let cache = cache.waking(|word| WOKEN.with_borrow_mut(|woken| woken.push(std::ptr::from_ref(word).addr())));
+    let [holder, client] = [1, 2].map(|pid| cache.join(Identity::new(pid, 0)).unwrap());
+    holder.alloc(1).unwrap();
+    let turns: Vec<_> = [5, 6, 5, 7, 5].into_iter().map(|data| (data, client.stand(data).unwrap())).collect();
+    let look = |at: usize| -> Result<Grant, AllocError> {
+        let (data, turn) = &turns[at];
+        turn.answer().unwrap();
+        if turn.ahead().is_none() { client.alloc_in_turn(*data, turn) } else { client.alloc_behind(*data) }
+    };
+    let woken = || {
+        let words = WOKEN.take().into_iter();
+        let of = |word| turns.iter().position(|(_, turn)| std::ptr::from_ref(turn.word()).addr() == word).unwrap();
+        words.map(of).collect::<Vec<_>>()
+    };
+    let full = Err(AllocError::Full { slots: 1 });
+    (0..turns.len()).for_each(|at| assert_eq!(look(at), full));
+    assert_eq!(woken(), []);
+
+    holder.free(1).unwrap();
+    assert_eq!(woken(), [0], "the first alone may take a slot");
+    assert_eq!(look(0).map(|grant| grant.found), Ok(Found::Empty));
+    assert_eq!(woken(), [2, 4], "these need none any more, though others stand before them");
+    [2, 4].into_iter().for_each(|at| assert_eq!(look(at).map(|grant| grant.found), Ok(Found::Assigned)));
+    [1, 3].into_iter().for_each(|at| assert_eq!(look(at), full));
+    assert_eq!(woken(), []);
+
+    // Who stands in no line tells them as well, also the first.
+    (0..3).for_each(|_| client.free(5).unwrap());
+    assert_eq!(woken(), [0]);
+    assert_eq!(holder.alloc(7).map(|grant| grant.found), Ok(Found::Empty));
+    assert_eq!(woken(), [3]);
 }
