@@ -112,6 +112,21 @@ impl<'a> Queue<'a> {
     /// # Errors
     /// [`AttachError`] if the shape is impossible or does not fit.
     pub fn create(words: &'a [AtomicU64], shape: Shape) -> Result<Self, AttachError> {
+        Self::make(words, shape, |queue| {
+            (0..queue.plan.slots).filter_map(|slot| queue.slot_word(slot)).for_each(|word| Slot::FIRST.store(word));
+        })
+    }
+
+    /// The same in memory that is zero, as fresh pages are. It touches no slot there: those that are never used never take
+    /// memory of the system.
+    ///
+    /// # Errors
+    /// [`AttachError`] if the shape is impossible or does not fit.
+    pub fn create_in_zeros(words: &'a [AtomicU64], shape: Shape) -> Result<Self, AttachError> {
+        Self::make(words, shape, |_| ())
+    }
+
+    fn make(words: &'a [AtomicU64], shape: Shape, clear: impl FnOnce(&Self)) -> Result<Self, AttachError> {
         let plan = shape.plan().map_err(AttachError::BadShape)?;
         let words = fit(words, &plan)?;
         for word in &words[..plan.slots_at] {
@@ -125,11 +140,7 @@ impl<'a> Queue<'a> {
         for cell in queue.cells {
             Cell::empty(1).store(cell);
         }
-        for slot in 0..plan.slots {
-            if let Some(word) = queue.slot_word(slot) {
-                Slot::FIRST.store(word);
-            }
-        }
+        clear(&queue);
         queue.tail.store(plan.cells as u64, Ordering::Relaxed);
         queue.head.store(plan.cells as u64, Ordering::Relaxed);
         for (at, value) in [(CAPACITY, shape.capacity), (SLOTS, shape.capacity + shape.spares), (BLOCK, shape.block)] {

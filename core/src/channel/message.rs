@@ -68,6 +68,14 @@ impl<'a> Messages<'a> {
         Self::over(memory, |words| Queue::create(words, shape))
     }
 
+    /// The same in memory that is zero, as fresh pages are: see [`Queue::create_in_zeros`].
+    ///
+    /// # Errors
+    /// [`AttachError`].
+    pub fn create_in_zeros(memory: BytesMut<'a>, shape: Shape) -> Result<Self, AttachError> {
+        Self::over(memory, |words| Queue::create_in_zeros(words, shape))
+    }
+
     /// Looks at a channel that another process created; the memory may be larger than it.
     ///
     /// # Errors

@@ -73,7 +73,8 @@ pub(super) enum State {
 pub(super) struct Slot(u64);
 
 impl Slot {
-    pub(super) const FIRST: Slot = Slot(1 << GENERATION);
+    /// Free, in the first generation: zero, as in memory that nobody has written to.
+    pub(super) const FIRST: Slot = Slot(0);
 
     pub(super) const fn state(self) -> State {
         match (self.0 >> STATE) as u16 {

@@ -88,7 +88,7 @@ impl Station {
         let inbox = Form::of(shape.inbox()).map_err(StationError::Shape)?;
         let station = Station { segment: Arc::new(Segment::create(name, words * 8)?), shape, inbox, first_life };
         for node in shape.here() {
-            Messages::create(station.memory_of(node)?, shape.inbox()).map_err(StationError::Inbox)?;
+            Messages::create_in_zeros(station.memory_of(node)?, shape.inbox()).map_err(StationError::Inbox)?;
         }
         let (members, messages, bytes) = (shape.members.into(), shape.messages.into(), shape.message_bytes.into());
         let joined = [shape.first.into(), shape.all.into(), first_life.0.into()];
@@ -297,5 +297,19 @@ impl Seat<'_> {
         if self.process.compare_exchange(mine, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
             self.changes.fetch_add(1, Ordering::Release);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inboxes_that_nobody_has_used_take_hardly_any_memory() {
+        let shape = Shape { messages: 16, message_bytes: 8 << 10, ..Shape::new(200) };
+        let station = Station::create("station", shape).unwrap();
+        let all = shape.words().unwrap() * 8;
+        let held = station.segment.held(0, all);
+        assert!(held > 0 && held * 100 < all as u64, "{held} of {all} bytes");
     }
 }
