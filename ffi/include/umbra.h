@@ -105,7 +105,7 @@ int umbra_error_text(int code, char *buffer, size_t capacity, size_t *length);
 int umbra_error_detail(char *buffer, size_t capacity, size_t *length);
 
 /* For functions on top of these: makes this the last failure of this thread, with its story, and returns the code as a negative
- * one. */
+ * one. -UMBRA_EINVAL: there is no such failure, or the story is NULL or no UTF-8. */
 int umbra_error_put(int code, const char *detail);
 
 /* ---- sessions: a rank's membership in a job ---- */
@@ -1524,7 +1524,8 @@ struct umbra_gpc_edge {
 };
 
 /* The parents of so many positions, for umbra_gpc_call, from as many edges less one: those of each parent to its children.
- * -UMBRA_EINVAL: an edge has no position at an end, position 0 has a parent, or another one has two, or none; the detail names it. */
+ * -UMBRA_EINVAL: an edge has no position at an end, position 0 has a parent, or another one has two, or none; the detail names it.
+ * What goes in a circle is refused when a call is made over it. */
 int umbra_gpc_parents(const struct umbra_gpc_edge *edges, size_t count, uint32_t *parents, size_t positions);
 
 /* How a call is treated. */
@@ -1623,7 +1624,7 @@ struct umbra_gpc_answer {
     size_t failure_count;
     uint32_t *unreached_members;    /* the first of those that certainly were not reached; may be NULL */
     size_t unreached_capacity;
-    size_t unreached_count;         /* at most unreached: nobody is named of whom it is not certain */
+    size_t unreached_count;         /* at most unreached: nobody is named of whom it is not certain; there may be room for fewer */
 };
 
 /* Begins a call and does not wait. What is wrong with it is said before anything is sent, and the next call is taken.

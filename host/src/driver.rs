@@ -116,7 +116,7 @@ pub struct Driver {
 impl Driver {
     /// A process without links.
     #[must_use]
-    pub fn new(me: Identity, secret: Secret, limits: Limits) -> Driver {
+    pub const fn new(me: Identity, secret: Secret, limits: Limits) -> Driver {
         Driver {
             me,
             secret,
@@ -126,7 +126,7 @@ impl Driver {
             slots: Vec::new(),
             fresh: VecDeque::new(),
             events: VecDeque::new(),
-            lists: poll::Lists::default(),
+            lists: poll::Lists::NONE,
             accepts_from: Time::ZERO,
             looked: Time::ZERO,
             wakeups: 0,

@@ -342,7 +342,7 @@ impl<S: Storage> Machine<S> {
     }
 
     /// What the parent has kept, by what a call of this height below it keeps: of so many parts of its time it kept one, and left
-    /// the others.
+    /// the others. Each level tells the next one a height less by one, whatever hangs below that.
     pub(super) fn slack_above(slack: Lapse, height: u8) -> Lapse {
         let parts = 16 * (u64::from(height) + 2);
         Lapse(slack.0.saturating_mul(parts - 16) / (parts - 1))

@@ -182,7 +182,7 @@ impl<S: Storage> Machine<S> {
         let left = || {
             // An answer that was ready when the time was over has no deadline any more.
             let end = if context.deadline == Time::NEVER { now } else { context.deadline };
-            // The parent has what it kept of its time for itself, a little less than what this one keeps.
+            // The parent has what it kept of its time for itself, less than what this one keeps.
             let until = end + Self::slack_above(context.slack, context.height);
             u32::try_from(until.since(now).0 / 1000).unwrap_or(u32::MAX)
         };

@@ -14,7 +14,7 @@
 //! Nor is anything said of those whom another member than the maker left out when a call ended early, nor of failures that
 //! are not among the records. So there may be fewer names than the tally counts, and there are never more.
 //!
-//! *Cost*: a look at the list for each record, and one at each member; nothing on the way of a call.
+//! *Cost*: a look at the list for each record, and two at each member; nothing on the way of a call.
 
 use core::fmt;
 

@@ -117,8 +117,8 @@ impl<'a> Queue<'a> {
         })
     }
 
-    /// The same in memory that is zero, as fresh pages are. It touches no slot there: those that are never used never take
-    /// memory of the system.
+    /// The same in memory that is zero, as fresh pages are. It touches no slot there: those that are not used take no memory of
+    /// the system, until a [`reclaim`](Self::reclaim) looks at all of them. In other memory slots seem to be in use, for good.
     ///
     /// # Errors
     /// [`AttachError`] if the shape is impossible or does not fit.

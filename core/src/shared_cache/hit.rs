@@ -33,7 +33,8 @@ impl<'a, C: Contract> Client<'a, C> {
         self.alloc_or(data, Manners::Waits)
     }
 
-    /// As [`alloc`](Self::alloc), for who is the first in line: he need not be called for what he gets by this.
+    /// As [`alloc`](Self::alloc), for who is the first in line of this cache and stands there for this data: he need not be called
+    /// for what he gets by this. Anybody else would push past those who wait.
     ///
     /// # Errors
     /// [`AllocError`].

@@ -88,10 +88,10 @@ impl Communicator {
     }
 
     /// The processes of a communicator of the program, in their order: a duplicate, as [`world`](Self::world). All processes of
-    /// it call this, and it waits for all.
+    /// it call this, and it waits for all. There are so many duplicates in a process as a library has communicators: none is freed.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// [`MpiError`], if the program has errors of its communicator returned; by default they end all.
     pub fn of(program: &mpi::topology::SimpleCommunicator) -> Result<Communicator, MpiError> {
         let mut raw = MaybeUninit::uninit();
         // SAFETY: a communicator of this process; all processes of it call this, and the place is a communicator's.

@@ -14,13 +14,16 @@ use crate::link::{Close, Dial, Listener, Side};
 const NO_ACCEPT: Lapse = Lapse::from_millis(50);
 
 /// What a look at the sockets needs; their memory stays for the next one.
-#[derive(Default)]
 pub(super) struct Lists {
     /// Empty between two looks.
     fds: Vec<PollFd<'static>>,
     /// The slots of the links, and with each whether the descriptor is that of the process that made it.
     owners: Vec<(usize, bool)>,
     ready: Vec<PollFlags>,
+}
+
+impl Lists {
+    pub(super) const NONE: Lists = Lists { fds: Vec::new(), owners: Vec::new(), ready: Vec::new() };
 }
 
 /// The memory of a list. The standard library collects in place what comes out of a list of the same layout.
@@ -66,7 +69,7 @@ impl Driver {
     }
 
     pub(super) fn poll(&mut self, deadline: Time) -> std::io::Result<()> {
-        let mut lists = std::mem::take(&mut self.lists);
+        let mut lists = std::mem::replace(&mut self.lists, Lists::NONE);
         let polled = self.poll_with(&mut lists, deadline);
         self.lists = lists;
         polled
