@@ -5,14 +5,14 @@ use super::queue::{Queue, SPARE};
 use super::word::{Cell, LAP_MASK, SLOTS_MAX, Slot};
 use crate::atomic::{AtomicU64, Ordering};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"umbrchn1");
+const MAGIC: u64 = u64::from_le_bytes(*b"umbrchn2");
 const CAPACITY: usize = 1;
 const SLOTS: usize = 2;
 const BLOCK: usize = 3;
 /// Whether the channel was destroyed.
 pub(super) const DESTROYED: usize = 4;
-/// Words of the header that the layer above may use.
-const EXTRA: usize = 5;
+/// How many slots were ever claimed, the first ones.
+const USED: usize = 5;
 const HEADER: usize = 16;
 /// The hint for senders, beside it what receivers sleep on, and how far messages are known to be taken; senders write them.
 const TAIL: usize = HEADER;
@@ -117,8 +117,8 @@ impl<'a> Queue<'a> {
         })
     }
 
-    /// The same in memory that is zero, as fresh pages are. It touches no slot there: those that are not used take no memory of
-    /// the system, until a [`reclaim`](Self::reclaim) looks at all of them. In other memory slots seem to be in use, for good.
+    /// The same in memory that is zero, as fresh pages are. It touches no slot there: those that are never used never take
+    /// memory of the system. In other memory slots seem to be in use, for good.
     ///
     /// # Errors
     /// [`AttachError`] if the shape is impossible or does not fit.
@@ -192,10 +192,10 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Words of the header that the layer above this one may use as it likes; zero at first.
-    #[must_use]
-    pub fn extra(&self) -> &'a [AtomicU64] {
-        &self.header[EXTRA..]
+    /// How many slots were ever claimed: all behind the first so many never were.
+    #[inline]
+    pub(super) fn used(&self) -> &'a AtomicU64 {
+        &self.header[USED]
     }
 }
 

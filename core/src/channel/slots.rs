@@ -100,6 +100,9 @@ impl<'a> Queue<'a> {
                     if now.state() != State::Free {
                         now = clear_wrong_hint(hint, slot, word);
                     }
+                    if now.state() == State::Free {
+                        self.use_to(slot);
+                    }
                     // If the bit was cleared and somebody else is faster now, he sees that when he frees the slot.
                     if now.state() == State::Free && now.swap(word, now.held(by)) {
                         if !is_quiet {
@@ -115,6 +118,15 @@ impl<'a> Queue<'a> {
             }
         }
         Err(SendError::Full)
+    }
+
+    /// Notes that slots may be in use up to this one, which is about to be: a reclaim looks no further.
+    #[inline]
+    fn use_to(&self, slot: usize) {
+        // ORDERING: who looks for what a dead one had comes after all that this one has done.
+        if slot as u64 >= self.used().load(Ordering::Relaxed) {
+            self.used().fetch_max(slot as u64 + 1, Ordering::Relaxed);
+        }
     }
 
     /// Gives a claimed slot back without sending.

@@ -302,14 +302,22 @@ impl Seat<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Member;
     use super::*;
 
     #[test]
-    fn inboxes_that_nobody_has_used_take_hardly_any_memory() {
+    fn inboxes_that_nobody_has_used_take_hardly_any_memory_also_when_somebody_has_left() {
         let shape = Shape { messages: 16, message_bytes: 8 << 10, ..Shape::new(200) };
         let station = Station::create("station", shape).unwrap();
         let all = shape.words().unwrap() * 8;
-        let held = station.segment.held(0, all);
-        assert!(held > 0 && held * 100 < all as u64, "{held} of {all} bytes");
+        let is_little = |held: u64| assert!(held > 0 && held * 100 < all as u64, "{held} of {all} bytes");
+        is_little(station.segment.held(0, all));
+        let mut first = Member::join(&station, Node(0)).unwrap();
+        (2..150).for_each(|node| first.house(Node(node)).unwrap());
+        let second = Member::join(&station, Node(1)).unwrap();
+        assert_eq!(first.sees(&[Node(1)]), None);
+        drop(second);
+        assert_eq!(first.sees(&[Node(1)]), Some(Node(1)));
+        is_little(station.segment.held(0, all));
     }
 }

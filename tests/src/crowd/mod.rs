@@ -117,7 +117,7 @@ impl Damaged {
     /// # Panics
     /// If the system refuses.
     pub fn repair(self) {
-        self.file.write_all_at(b"umbrchn1", self.at).expect("bytes of ours");
+        self.file.write_all_at(b"umbrchn2", self.at).expect("bytes of ours");
     }
 }
 
@@ -335,7 +335,7 @@ impl Crowd {
         let mut all = Vec::new();
         (&file).read_to_end(&mut all).expect("bytes of ours");
         let words = all.as_chunks::<8>().0.iter().enumerate();
-        let (at, _) = words.filter(|&(_, word)| word == b"umbrchn1").nth(node as usize).expect("an inbox");
+        let (at, _) = words.filter(|&(_, word)| word == b"umbrchn2").nth(node as usize).expect("an inbox");
         file.write_all_at(&[0; 8], 8 * at as u64).expect("bytes of ours");
         Damaged { file, at: 8 * at as u64 }
     }

@@ -17,7 +17,7 @@ use umbra_core::channel::{Header, Messages};
 use super::member::{LONG, SUM};
 
 /// What inboxes begin with.
-const INBOX: &[u8; 8] = b"umbrchn1";
+const INBOX: &[u8; 8] = b"umbrchn2";
 /// The word of a meeting place that says in which life whoever is the first to sit anywhere is.
 const FIRST_LIFE: usize = 7;
 /// By which number the inboxes know the test: nobody else's.
