@@ -49,6 +49,14 @@ const fn check(call: &'static str, code: c_int) -> Result<(), MpiError> {
     if code == SUCCESS { Ok(()) } else { Err(MpiError { call, code }) }
 }
 
+/// Has the errors of a communicator of this process returned.
+fn return_errors(raw: ffi::MPI_Comm) -> Result<(), MpiError> {
+    // SAFETY: a constant of the library.
+    let returns = unsafe { ffi::RSMPI_ERRORS_RETURN };
+    // SAFETY: a communicator of this process.
+    check("MPI_Comm_set_errhandler", unsafe { ffi::MPI_Comm_set_errhandler(raw, returns) })
+}
+
 /// A length as MPI counts.
 fn count(call: &'static str, len: usize) -> Result<c_int, MpiError> {
     c_int::try_from(len).map_err(|_| MpiError { call, code: -1 })
@@ -88,11 +96,16 @@ impl Communicator {
     }
 
     /// The processes of a communicator of the program, in their order: a duplicate, as [`world`](Self::world). All processes of
-    /// it call this, and it waits for all. There are so many duplicates in a process as a library has communicators: none is freed.
+    /// it call this, and it waits for all. None is freed, and a library has so many. From now on errors of that communicator and
+    /// of `MPI_COMM_WORLD` are returned to the program, too, and end nobody.
     ///
     /// # Errors
-    /// [`MpiError`], if the program has errors of its communicator returned; by default they end all.
+    /// [`MpiError`].
     pub fn of(program: &mpi::topology::SimpleCommunicator) -> Result<Communicator, MpiError> {
+        // SAFETY: a constant of the library, set before `main`.
+        let world = unsafe { ffi::RSMPI_COMM_WORLD };
+        // Some libraries raise the errors of requests at all processes' own, whatever communicator they are of.
+        [world, program.as_raw()].into_iter().try_for_each(return_errors)?;
         let mut raw = MaybeUninit::uninit();
         // SAFETY: a communicator of this process; all processes of it call this, and the place is a communicator's.
         check("MPI_Comm_dup", unsafe { ffi::MPI_Comm_dup(program.as_raw(), raw.as_mut_ptr()) })?;
@@ -101,12 +114,9 @@ impl Communicator {
     }
 
     fn new(raw: ffi::MPI_Comm) -> Result<Communicator, MpiError> {
+        return_errors(raw)?;
         let (mut rank, mut size) = (0, 0);
-        // SAFETY: a constant of the library.
-        let returns = unsafe { ffi::RSMPI_ERRORS_RETURN };
-        // SAFETY: `raw` is a communicator of this process, here and below.
-        check("MPI_Comm_set_errhandler", unsafe { ffi::MPI_Comm_set_errhandler(raw, returns) })?;
-        // SAFETY: the place is an integer's.
+        // SAFETY: `raw` is a communicator of this process, here and below, and the place is an integer's.
         check("MPI_Comm_rank", unsafe { ffi::MPI_Comm_rank(raw, &raw mut rank) })?;
         // SAFETY: the place is an integer's.
         check("MPI_Comm_size", unsafe { ffi::MPI_Comm_size(raw, &raw mut size) })?;
