@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use umbra::sys::process::ProcessId;
 
 const VARIABLE: &str = "UMBRA_TEST_ROLE";
@@ -91,9 +91,14 @@ impl Another {
         ProcessId::of(self.0.id()).unwrap()
     }
 
-    /// Sends it a signal.
+    /// Sends it a signal; if that is to stop it, all of its threads have stopped then.
     pub(crate) fn signal(&self, signal: Signal) {
-        rustix::process::kill_process(Pid::from_child(&self.0), signal).unwrap();
+        let pid = Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, signal).unwrap();
+        if signal == Signal::STOP {
+            // One of them takes the signal when it runs next, and until then the others go on.
+            waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT).unwrap();
+        }
     }
 
     /// Kills it, and waits until it is gone.
