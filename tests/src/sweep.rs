@@ -2,7 +2,7 @@
 
 use umbra::stencil::optimum::Fewest;
 use umbra::stencil::{Groups, Plan, Vectors};
-use umbra_core::stencil::{Action, ByNumber, Future, Grid, Input, Order, Shape, Stencil, Strips};
+use umbra_core::stencil::{Action, ByNumber, Future, Grid, Input, Names, Order, Shape, Stencil, Strips};
 
 /// A stencil cache with so many slots, for groups up to this size.
 ///
@@ -26,6 +26,22 @@ pub fn cache<F: Future>(
 #[must_use]
 pub fn usage(groups: &Groups) -> Vec<Input> {
     groups.usage().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs one group through all that there is, with a load that takes no time.
+///
+/// # Panics
+/// If the cache refuses something.
+#[inline]
+pub fn serve<N: Names, F: Future>(stencil: &mut Stencil<Vectors, N, F>, point: u64, members: &[u64]) {
+    stencil.submit(point, members).unwrap_or_else(|error| panic!("{error}"));
+    while let Some(action) = stencil.poll() {
+        match action {
+            Action::Prepare { data, .. } => stencil.prepared(data).unwrap_or_else(|error| panic!("{error}")),
+            Action::Ready { group, .. } => stencil.free_group(group).unwrap_or_else(|error| panic!("{error}")),
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 /// Runs all groups through; the loads that it took.

@@ -100,11 +100,12 @@ impl<'a> Queue<'a> {
                     if now.state() != State::Free {
                         now = clear_wrong_hint(hint, slot, word);
                     }
-                    if now.state() == State::Free {
-                        self.use_to(slot);
+                    if now.state() != State::Free {
+                        continue;
                     }
+                    self.use_to(slot);
                     // If the bit was cleared and somebody else is faster now, he sees that when he frees the slot.
-                    if now.state() == State::Free && now.swap(word, now.held(by)) {
+                    if now.swap(word, now.held(by)) {
                         if !is_quiet {
                             // ORDERING: Relaxed: he who frees the slot comes after this, by the words that decide.
                             hint.fetch_and(!bit(slot), Ordering::Relaxed);

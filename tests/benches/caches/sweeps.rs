@@ -2,10 +2,10 @@
 
 use std::hint::black_box;
 
-use umbra::stencil::{Groups, Known, Plan, Vectors};
-use umbra_core::stencil::{Action, Future, Grid, Input, Names, Order, Shape, Stencil, count};
+use umbra::stencil::{Groups, Known, Plan};
+use umbra_core::stencil::{Future, Grid, Input, Order, Shape, count};
 use umbra_tests::bench::{Clock, Direction, Report, Row, Samples};
-use umbra_tests::sweep::{cache, in_strips};
+use umbra_tests::sweep::{cache, in_strips, serve};
 
 use crate::SLOTS;
 use crate::peers::{Hashlink, Lru, Moka, Peer, Quick, QuickSync};
@@ -13,19 +13,6 @@ use crate::peers::{Hashlink, Lru, Moka, Peer, Quick, QuickSync};
 /// Points whose groups are made at once, before the clock runs, and the least turns of each side.
 const AT_ONCE: usize = 1 << 14;
 const TURNS: usize = 16;
-
-/// Runs one group through all that there is, with a load that takes no time.
-#[inline]
-fn cycle<N: Names, F: Future>(stencil: &mut Stencil<Vectors, N, F>, point: u64, members: &[u64]) {
-    stencil.submit(point, members).unwrap_or_else(|error| panic!("{error}"));
-    while let Some(action) = stencil.poll() {
-        match action {
-            Action::Prepare { data, .. } => stencil.prepared(data).unwrap_or_else(|error| panic!("{error}")),
-            Action::Ready { group, .. } => stencil.free_group(group).unwrap_or_else(|error| panic!("{error}")),
-            other => panic!("{other:?}"),
-        }
-    }
-}
 
 /// Takes the first point and the groups.
 type Run<'a> = Box<dyn FnMut(u64, &Groups) + 'a>;
@@ -59,7 +46,7 @@ impl<'a> Side<'a> {
         let mut stencil = cache(slots, grid.largest_group(), inputs, future, plan);
         let run = move |first: u64, groups: &Groups| {
             for (point, members) in (first..).zip(groups.iter()) {
-                cycle(&mut stencil, point, members);
+                serve(&mut stencil, point, members);
             }
         };
         Side { name: "ours", run: Box::new(run), times: Vec::new() }

@@ -12,13 +12,13 @@ use std::hint::black_box;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use umbra::cache::{Given, Mapped};
-use umbra::stencil::{Plan, Vectors};
+use umbra::stencil::Plan;
 use umbra_core::cache::policy::{Clock, Fifo, Lru, Policy, S3Fifo, Sieve};
 use umbra_core::cache::{Dense, Forgetful, Forgetting, Found, Index, Line, Slot, Sparse};
 use umbra_core::shared_cache::Sharing;
-use umbra_core::stencil::{Action, Future, Grid, Input, Names, Shape, Stencil};
+use umbra_core::stencil::{Grid, Input, Shape};
 use umbra_tests::bench::{Direction, Report, Row};
-use umbra_tests::sweep::cache;
+use umbra_tests::sweep::{cache, serve};
 
 use crate::peers::{Hashlink, Lru as LruPeer, Moka, Peer, Quick, QuickSync};
 
@@ -136,18 +136,6 @@ fn ours() -> Vec<(&'static str, [u64; PHASES.len()])> {
         ("of threads", phases(OfThreads(of_threads.unwrap_or_else(|error| panic!("{error}"))))),
         ("shared", phases(Shared(shared.unwrap_or_else(|| panic!("no segment for the shared cache"))))),
     ]
-}
-
-/// Runs one group through all that there is, with a load that takes no time.
-pub(crate) fn serve<N: Names, F: Future>(stencil: &mut Stencil<Vectors, N, F>, point: u64, members: &[u64]) {
-    stencil.submit(point, members).unwrap_or_else(|error| panic!("{error}"));
-    while let Some(action) = stencil.poll() {
-        match action {
-            Action::Prepare { data, .. } => stencil.prepared(data).unwrap_or_else(|error| panic!("{error}")),
-            Action::Ready { group, .. } => stencil.free_group(group).unwrap_or_else(|error| panic!("{error}")),
-            other => panic!("{other:?}"),
-        }
-    }
 }
 
 /// A sweep over a plane, by the stencil cache or, input by input, by a peer.

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use umbra::stencil::{Groups, Known, Plan, optimum};
 use umbra_core::stencil::{Grid, Input, Order, Shape, Strips, Unknown};
 use umbra_tests::bench::{Direction, Report, Row};
-use umbra_tests::sweep::{self, cache};
+use umbra_tests::sweep::{self, cache, serve};
 
 use peers::{Hashlink, Lru, Moka, Peer, Quick, QuickSync};
 
@@ -143,7 +143,7 @@ fn large(report: &mut Report, case: &str, extents: [u32; 3], slots: u32, goal: f
     for point in 0..u64::from(grid.len()) {
         members.clear();
         members.extend(grid.group(point));
-        heap::serve(&mut stencil, point, &members);
+        serve(&mut stencil, point, &members);
     }
     let ours = stencil.statistics().loads as f64 / fewest;
     row(report, case, ours, goal, "the goal");

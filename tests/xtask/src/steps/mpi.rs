@@ -254,9 +254,8 @@ fn killed(bench: &Bench<'_>, mpi: &Mpi, rank: u32, program: &Path, agent: &Path)
 
 /// Runs three ranks of which one is killed, by a launcher that lets the others live: both name what is missing of it.
 fn outlives(mpi: &Mpi, transport: &str, program: &Path, log: &Log) -> Result<(), Failure> {
-    let run = Run::new(mpi.launcher).words(mpi.options).arg(mpi.outlive).words("-n 3 sh -c").arg(SHELTERED);
-    let run = mpi.environment.iter().fold(run, |run, (name, value)| run.env(name, value));
-    let (_, printed) = run.arg(program).arg(transport).limit(LIMIT).finish(log)?;
+    let run = launcher(mpi, 3).arg(mpi.outlive).words("sh -c").arg(SHELTERED).arg(program).arg(transport);
+    let (_, printed) = run.finish(log)?;
     let told = |rank: u32| {
         let missing = format!("rank 1: block 1 to block {rank}, field 0");
         printed.iter().any(|line| line.contains(&format!("rank {rank} outlives")) && line.contains(&missing))
@@ -292,7 +291,11 @@ fn run(
 
 /// So many ranks, to be run.
 fn launch(mpi: &Mpi, ranks: u32, program: &Path, words: &str, agent: &Path) -> Run {
-    let run = Run::new(mpi.launcher).words(mpi.options).arg("-n").arg(ranks.to_string()).arg(program).words(words);
-    let run = mpi.environment.iter().fold(run, |run, (name, value)| run.env(name, value));
-    run.env("UMBRA_AGENT", agent).limit(LIMIT)
+    launcher(mpi, ranks).arg(program).words(words).env("UMBRA_AGENT", agent)
+}
+
+/// What starts so many ranks of the program that follows.
+fn launcher(mpi: &Mpi, ranks: u32) -> Run {
+    let run = Run::new(mpi.launcher).words(mpi.options).arg("-n").arg(ranks.to_string()).limit(LIMIT);
+    mpi.environment.iter().fold(run, |run, (name, value)| run.env(name, value))
 }
