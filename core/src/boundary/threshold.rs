@@ -104,7 +104,10 @@ impl Sparse {
             let is = |value: &f64| !matches!((value - self.default).abs().partial_cmp(&self.allocate), Some(Less));
             values.iter().fold(false, |any, value| any | is(value))
         };
-        eights.iter().any(|eight| is_something(eight)) || is_something(rest)
+        // The first one by itself: values are far away mostly, and who begins with something is known before more than one line came.
+        is_something(&values[..values.len().min(1)])
+            || eights.iter().any(|eight| is_something(eight))
+            || is_something(rest)
     }
 
     /// Whether all values are nothing, so that the memory could be given back.

@@ -18,25 +18,56 @@ const LINE: usize = 8;
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse2")]
 pub(super) unsafe fn copy(from: &[f64], to: NonNull<f64>) {
-    use std::arch::x86_64::{_mm_set_pd, _mm_stream_pd};
     let ahead = to.as_ptr().align_offset(LINE * size_of::<f64>()).min(from.len());
     let (first, rest) = from.split_at(ahead);
     let (lines, last) = rest.as_chunks::<LINE>();
-    let mut at = to.as_ptr();
     // What is less than a line as well goes past the caches, so that a line is whole when the next copy goes on in it.
     // SAFETY: the caller vouches for the target, of which this is the first part.
-    at = unsafe { copy_each(first, at) };
-    for line in lines {
-        let (twos, _) = line.as_chunks::<2>();
-        for &[low, high] in twos {
-            let two = _mm_set_pd(high, low);
-            // SAFETY: within the target, as the two are within the source, and aligned by the split above.
-            unsafe { _mm_stream_pd(at, two) };
-            at = at.wrapping_add(2);
-        }
-    }
+    let mut at = unsafe { copy_each(first, to.as_ptr()) };
+    // Half as many stores wait for a line that is still on its way from the source.
+    at = if std::arch::is_x86_feature_detected!("avx") {
+        // SAFETY: the processor has AVX; the middle of the target, at the begin of a line.
+        unsafe { copy_halves(lines, at) }
+    } else {
+        // SAFETY: the middle of the target, at the begin of a line.
+        unsafe { copy_quarters(lines, at) }
+    };
     // SAFETY: what is left of the target.
     unsafe { copy_each(last, at) };
+}
+
+/// Copies lines past the caches, half of one at a time, and returns what follows the target.
+///
+/// # Safety
+/// The processor has AVX. `to` is the begin of a line, and valid for writes of as many lines as `from` has, which lie elsewhere.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx")]
+unsafe fn copy_halves(from: &[[f64; LINE]], mut to: *mut f64) -> *mut f64 {
+    use std::arch::x86_64::{_mm256_set_pd, _mm256_stream_pd};
+    for &[a, b, c, d] in from.as_flattened().as_chunks().0 {
+        let half = _mm256_set_pd(d, c, b, a);
+        // SAFETY: within the target, as the four are within the source, and aligned because the target is.
+        unsafe { _mm256_stream_pd(to, half) };
+        to = to.wrapping_add(4);
+    }
+    to
+}
+
+/// The same, a quarter of a line at a time.
+///
+/// # Safety
+/// As above, but for AVX.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse2")]
+unsafe fn copy_quarters(from: &[[f64; LINE]], mut to: *mut f64) -> *mut f64 {
+    use std::arch::x86_64::{_mm_set_pd, _mm_stream_pd};
+    for &[low, high] in from.as_flattened().as_chunks().0 {
+        let quarter = _mm_set_pd(high, low);
+        // SAFETY: within the target, as the two are within the source, and aligned because the target is.
+        unsafe { _mm_stream_pd(to, quarter) };
+        to = to.wrapping_add(2);
+    }
+    to
 }
 
 /// Copies numbers past the caches one by one, and returns what follows the target.
@@ -96,5 +127,21 @@ mod tests {
             assert_eq!(came, from, "{len} values at {begin}");
             assert!(before.iter().chain(behind).all(|&value| value == -1.0), "{len} values at {begin}");
         }
+    }
+
+    /// Tests run where there is AVX, and nothing else would take this way.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn quarters_of_lines_arrive_as_halves_do() {
+        #[repr(align(64))]
+        struct Aligned([f64; 40]);
+        let from: Vec<f64> = (0..24).map(|nth| f64::from(nth) + 0.5).collect();
+        let mut to = Aligned([-1.0; 40]);
+        // SAFETY: three of five lines.
+        let end = unsafe { copy_quarters(from.as_chunks().0, to.0.as_mut_ptr()) };
+        settle();
+        assert_eq!(end, to.0[24..].as_mut_ptr());
+        assert_eq!(to.0[..24], from);
+        assert!(to.0[24..].iter().all(|&value| value == -1.0));
     }
 }
