@@ -1239,7 +1239,8 @@ int umbra_receiver_finish_file(umbra_receiver receiver, uint64_t timeout_ms);
 /* Reads what is still to come, unless the sender let it be cut short, and releases the handle, also if that failed. */
 int umbra_receiver_close(umbra_receiver receiver, uint64_t timeout_ms);
 
-/* ---- boundary exchange: ghost cells of fields on the blocks of a mesh, between processes of a host ---- */
+/* ---- boundary exchange: ghost cells of fields on the blocks of a mesh, between processes of a host; umbra_mpi.h makes fabrics of
+ * the processes of a communicator of MPI, which all of umbra_boundary_* takes ---- */
 
 typedef uint64_t umbra_fabric;
 typedef uint64_t umbra_boundary;

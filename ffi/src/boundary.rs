@@ -2,23 +2,23 @@
 
 use std::ffi::c_int;
 use std::mem::offset_of;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use umbra::boundary::{Boundary, BoundaryError, Extent, Fabric, Field, Mesh as _, Scope, Settings, largest_message};
+use umbra::boundary::{BoundaryError, Extent, Fabric, Field, Mesh as _, Scope, Settings};
 use umbra::sys::segment::{Mapping, Segment};
 use umbra_core::boundary::Kind;
 use umbra_core::error::Status;
 
-use crate::bounded::{Bounded, Inner, Woven};
+use crate::bounded::{Bounded, Inner};
 use crate::call::{enter, lent, sized, store, store_sized, takes};
+use crate::exchange::Exchange;
 use crate::mesh::{Arrays, ArraysView, FieldView, Mesh, MeshView, fields, lengths};
 use crate::object::{HANDLES, Object, with_boundary, with_fabric};
 use crate::pool::keep;
 use crate::status::{Code, Failure};
-
-/// Messages of a pair that may be under way: a rank can be one exchange ahead of another.
-const SLOTS: u32 = 2;
+use crate::woven::{Shared, Woven, extent};
 
 /// `struct umbra_boundary_options`.
 #[repr(C)]
@@ -49,9 +49,9 @@ pub struct Figures {
     held_send_bytes: u64,
 }
 
-fn extent(mesh: Mesh, fields: &[Field]) -> Extent {
-    let ranks = mesh.ranks();
-    Extent { ranks, slots: SLOTS, message: largest_message(&mesh.at_worst(), fields, ranks) }
+/// A fabric of memory that all ranks map.
+fn shared(segment: Segment, extent: Extent, fields: Vec<Field>) -> Object {
+    Object::Fabric(Woven { extent, fields, way: Box::new(Shared { segment: Arc::new(segment), extent }) })
 }
 
 fn scope(scope: u32) -> Result<Scope, Failure> {
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn umbra_fabric_create(
         let extent = extent(unsafe { Mesh::ask(mesh) }?, &fields);
         let segment = Fabric::segment(extent).map_err(|e| Failure::new(Code::System, e))?;
         // SAFETY: and about the output.
-        unsafe { keep(Object::Fabric(Woven::new(segment, extent, fields)), fabric) }
+        unsafe { keep(shared(segment, extent, fields), fabric) }
     })
 }
 
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn umbra_fabric_attach(
         let ours = theirs.try_clone_to_owned().map_err(|e| refused(&e))?;
         let segment = Segment::attach(ours, Mapping::ReadWrite, extent.bytes()).map_err(|e| refused(&e))?;
         // SAFETY: the caller's promise about the output.
-        unsafe { keep(Object::Fabric(Woven::new(segment, extent, fields)), fabric) }
+        unsafe { keep(shared(segment, extent, fields), fabric) }
     })
 }
 
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn umbra_fabric_attach(
 pub unsafe extern "C" fn umbra_fabric_descriptor(fabric: u64, descriptor: *mut c_int) -> c_int {
     enter(|| {
         with_fabric(fabric, |woven| {
-            let number = woven.segment.number().map_err(|e| Failure::new(Code::System, e))?;
+            let number = woven.way.segment()?.number().map_err(|e| Failure::new(Code::System, e))?;
             let number = c_int::try_from(number).map_err(|e| Failure::new(Code::System, e))?;
             // SAFETY: the caller's promise about the output.
             unsafe { store(descriptor, number) }
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn umbra_fabric_descriptor(fabric: u64, descriptor: *mut c
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_fabric_release(fabric: u64) -> c_int {
     enter(|| {
-        with_fabric(fabric, |_| Ok(()))?;
+        with_fabric(fabric, |woven| woven.way.usable())?;
         HANDLES.release(fabric).map(drop)
     })
 }
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn umbra_boundary_build(
         };
         // SAFETY: the caller's promise about the mesh.
         let asked = unsafe { Mesh::ask(mesh) };
-        let (end, fields, asked) = with_fabric(fabric, |woven| {
+        let inner = with_fabric(fabric, |woven| {
             let fit = asked.and_then(|mesh| {
                 if kind.is_err() {
                     return Err(Failure::new(Code::Invalid, format!("kind {}: it is 255 at most", options.kind)));
@@ -192,20 +192,9 @@ pub unsafe extern "C" fn umbra_boundary_build(
                 let detail = format!("mesh has {} ranks, its fabric {}", mesh.ranks(), woven.extent.ranks);
                 Err(Failure::new(Code::Invalid, detail))
             });
-            match (fit, woven.end(rank)) {
-                (Err(failure), Err(_)) => Err(failure),
-                (fit, end) => Ok((end?, woven.fields.clone(), fit)),
-            }
+            let (kept, (mesh, lengths)) = woven.way.build(rank, fit, &woven.fields, settings)?;
+            Ok(Inner { kept, mesh, fields: woven.fields.clone(), lengths })
         })?;
-        let (mesh, lengths) = match asked {
-            Ok(asked) => asked,
-            Err(failure) => {
-                Boundary::refuse(end, settings);
-                return Err(failure);
-            }
-        };
-        let built = Boundary::build(&mesh, &fields, end, settings)?;
-        let inner = Inner { boundary: built, mesh, fields, lengths };
         // SAFETY: the caller's promise about the output.
         unsafe { keep(Object::Boundary(Box::new(Bounded::new(inner))), boundary) }
     })
@@ -227,20 +216,20 @@ pub extern "C" fn umbra_boundary_start_receive(boundary: u64, which: u32) -> c_i
 unsafe fn task<R>(
     boundary: u64,
     arrays: *const ArraysView,
-    act: impl FnOnce(&mut Boundary<Fabric>, &mut Arrays<'_>) -> Result<R, BoundaryError>,
+    act: impl FnOnce(&mut dyn Exchange, &mut Arrays<'_>) -> Result<R, BoundaryError>,
 ) -> Result<R, Failure> {
     with_boundary(boundary, |bounded| {
         bounded.with(|inner| {
             // SAFETY: the caller's promise.
-            let mut view = unsafe { Arrays::new(arrays, &inner.lengths) }?;
-            let done = act(&mut inner.boundary, &mut view);
+            let mut view = unsafe { Arrays::new(arrays, inner.lengths) }?;
+            let done = act(inner.boundary, &mut view);
             view.end(done)
         })
     })
 }
 
 /// A task that may have to be called again.
-type Step = fn(&mut Boundary<Fabric>, &mut Arrays<'_>, Scope) -> Result<Poll<()>, BoundaryError>;
+type Step = fn(&mut dyn Exchange, &mut Arrays<'_>, Scope) -> Result<Poll<()>, BoundaryError>;
 
 /// A task that says whether it is done.
 ///
@@ -330,11 +319,11 @@ pub unsafe extern "C" fn umbra_boundary_remesh(boundary: u64, mesh: *const MeshV
         let asked = unsafe { Mesh::ask(mesh) };
         with_boundary(boundary, |bounded| {
             bounded.with(|inner| {
-                let asked = asked.and_then(|mesh| Ok((lengths(mesh.shape(), &inner.fields)?, mesh)));
+                let asked = asked.and_then(|mesh| Ok((lengths(mesh.shape(), inner.fields)?, mesh)));
                 let (lengths, mesh) = asked.inspect_err(|_| inner.boundary.refuse_remesh())?;
                 let done = inner.boundary.remesh(&mesh).map_err(Failure::from);
                 done.map_err(|failure| if inner.boundary.is_spent() { ended(failure) } else { failure })?;
-                (inner.mesh, inner.lengths) = (mesh, lengths);
+                (*inner.mesh, *inner.lengths) = (mesh, lengths);
                 Ok(())
             })
         })
@@ -352,7 +341,7 @@ pub unsafe extern "C" fn umbra_boundary_statistics(boundary: u64, statistics: *m
             bounded.with(|inner| {
                 let counts = inner.boundary.counts();
                 let (receive_bytes, dense_receive_bytes) = inner.boundary.receive_bytes();
-                let held = inner.boundary.held().unwrap_or_default();
+                let held = inner.boundary.held();
                 Ok(Figures {
                     size: size_of::<Figures>(),
                     messages: counts.messages,
@@ -379,7 +368,7 @@ pub unsafe extern "C" fn umbra_boundary_statistics(boundary: u64, statistics: *m
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_boundary_release(boundary: u64) -> c_int {
     enter(|| {
-        with_boundary(boundary, |_| Ok(()))?;
+        with_boundary(boundary, Bounded::releasable)?;
         HANDLES.release(boundary).map(drop)
     })
 }

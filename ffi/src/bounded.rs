@@ -1,42 +1,32 @@
-//! Exchanges of ghost cells, and the memory through which they go.
+//! Exchanges of ghost cells that handles name, and what their errors are in C.
 
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Mutex, TryLockError};
 
-use umbra::boundary::{Boundary, BoundaryError, Extent, Fabric, Field};
-use umbra::sys::segment::Segment;
+use umbra::boundary::{BoundaryError, Field};
 use umbra_core::boundary::VoteError;
 use umbra_core::error::Status;
 
+use crate::exchange::Exchange;
 use crate::mesh::Mesh;
 use crate::status::{Code, Failure};
-
-/// The memory that all ranks have mapped.
-pub(crate) struct Woven {
-    pub(crate) segment: Arc<Segment>,
-    pub(crate) extent: Extent,
-    pub(crate) fields: Vec<Field>,
-}
-
-impl Woven {
-    pub(crate) fn new(segment: Segment, extent: Extent, fields: Vec<Field>) -> Woven {
-        Woven { segment: Arc::new(segment), extent, fields }
-    }
-
-    /// An end of a rank, which can be built on one of them.
-    pub(crate) fn end(&self, rank: u32) -> Result<Fabric, Failure> {
-        let end = Fabric::attach(Arc::clone(&self.segment), self.extent, rank);
-        Ok(end.map_err(BoundaryError::from)?)
-    }
-}
+use crate::woven::Kept;
 
 /// The exchange of one rank.
 pub(crate) struct Inner {
-    pub(crate) boundary: Boundary<Fabric>,
+    pub(crate) kept: Box<dyn Kept>,
     /// What it was built for.
     pub(crate) mesh: Mesh,
     pub(crate) fields: Vec<Field>,
     /// Values of an array of each field.
     pub(crate) lengths: Vec<usize>,
+}
+
+/// The same in the hands of a thread that may use it.
+pub(crate) struct Open<'a> {
+    pub(crate) boundary: &'a mut dyn Exchange,
+    pub(crate) mesh: &'a mut Mesh,
+    pub(crate) fields: &'a [Field],
+    pub(crate) lengths: &'a mut Vec<usize>,
 }
 
 /// The same, for one call at a time.
@@ -48,14 +38,22 @@ impl Bounded {
     }
 
     /// Uses the exchange. Who would wait for another call may be in a callback of it, so nobody waits.
-    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Inner) -> Result<R, Failure>) -> Result<R, Failure> {
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Open<'_>) -> Result<R, Failure>) -> Result<R, Failure> {
         match self.0.try_lock() {
-            Ok(mut inner) => act(&mut inner),
+            Ok(mut inner) => {
+                let Inner { kept, mesh, fields, lengths } = &mut *inner;
+                act(&mut Open { boundary: kept.exchange()?, mesh, fields, lengths })
+            }
             Err(TryLockError::WouldBlock) => {
                 Err(Failure::new(Code::InUse, "another call uses this exchange: one at a time, and none in a callback"))
             }
             Err(TryLockError::Poisoned(_)) => Err(Code::Panic.into()),
         }
+    }
+
+    /// Whether this thread may release it: an exchange that another call uses, or that is lost, it may.
+    pub(crate) fn releasable(&self) -> Result<(), Failure> {
+        self.0.try_lock().map_or(Ok(()), |mut inner| inner.kept.exchange().map(drop))
     }
 }
 
@@ -71,7 +69,7 @@ impl From<BoundaryError> for Failure {
             | BoundaryError::Vote(VoteError::Refuses { .. }) => Code::Status(Status::Conflict),
             BoundaryError::NoMemory { .. } => Code::Status(Status::Full),
             BoundaryError::Transport(Transport::NoRank { .. }) => Code::Status(Status::RankOutOfRange),
-            BoundaryError::Transport(Transport::WasBuilt { .. }) => Code::InUse,
+            BoundaryError::Transport(Transport::WasBuilt { .. } | Transport::HasEnd) => Code::InUse,
             BoundaryError::Transport(Transport::SlotTooSmall { .. }) => Code::TooLarge,
             BoundaryError::Spent | BoundaryError::Lost(_) | BoundaryError::Transport(Transport::Ended { .. }) => {
                 Code::Destroyed

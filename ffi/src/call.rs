@@ -12,7 +12,7 @@ use crate::status::{Code, Failure, fail};
 ///
 /// After a panic the objects that the call touched may be half changed; their locks are not trusted any more, and calls on
 /// them fail with the same code.
-pub(crate) fn enter(body: impl FnOnce() -> Result<(), Failure>) -> c_int {
+pub fn enter(body: impl FnOnce() -> Result<(), Failure>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => 0,
         Ok(Err(failure)) => fail(failure),
@@ -29,7 +29,10 @@ fn null(what: &str) -> Failure {
 }
 
 /// Whether something can be stored there, as far as an address tells.
-pub(crate) fn takes<T>(out: *mut T) -> Result<(), Failure> {
+///
+/// # Errors
+/// [`Failure`]: it is null, or not aligned.
+pub fn takes<T>(out: *mut T) -> Result<(), Failure> {
     if out.is_null() || !out.is_aligned() { Err(null("output")) } else { Ok(()) }
 }
 
@@ -66,9 +69,13 @@ pub(crate) unsafe fn store_unless_null<T>(out: *mut T, value: T) -> Result<(), F
 /// Stores a list into the caller's buffer and its length into `count`; a buffer that is too small stays as it is.
 ///
 /// # Safety
-/// `buffer` points to `capacity` of them, or is null with `capacity` 0; `count` is as for [`store`].
+/// `buffer` points to `capacity` of them, or is null with `capacity` 0; `count` is null, or points to a number that nobody else
+/// uses during the call.
+///
+/// # Errors
+/// [`Failure`]: the buffer is too small, or one of them is null.
 #[allow(unsafe_code)]
-pub(crate) unsafe fn store_list<T: Copy>(
+pub unsafe fn store_list<T: Copy>(
     list: &[T],
     buffer: *mut T,
     capacity: usize,

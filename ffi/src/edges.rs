@@ -4,7 +4,7 @@
 
 use std::ffi::c_int;
 
-use umbra::boundary::{Edge, Fields as _, Mesh as _, Transport as _, fill_edges};
+use umbra::boundary::{Edge, Fields as _, Mesh as _, fill_edges};
 
 use crate::call::{enter, numbers, store, takes};
 use crate::mesh::{Arrays, ArraysView};
@@ -43,10 +43,11 @@ pub unsafe extern "C" fn umbra_boundary_fill_edges(
         with_boundary(boundary, |bounded| {
             bounded.with(|inner| {
                 // SAFETY: the caller's promise about the arrays.
-                let mut view = unsafe { Arrays::new(arrays, &inner.lengths) }?;
-                let rank = inner.boundary.transport().rank();
-                let mut mine = (0..inner.mesh.blocks()).filter(|&block| inner.mesh.owner(block) == rank);
-                let done = mine.try_for_each(|block| fill_edges(&inner.mesh, &mut view, block, &inner.fields, edges));
+                let mut view = unsafe { Arrays::new(arrays, inner.lengths) }?;
+                let rank = inner.boundary.rank();
+                let mesh = &*inner.mesh;
+                let mut mine = (0..mesh.blocks()).filter(|&block| mesh.owner(block) == rank);
+                let done = mine.try_for_each(|block| fill_edges(mesh, &mut view, block, inner.fields, edges));
                 view.end(done)
             })
         })
@@ -74,12 +75,12 @@ pub unsafe extern "C" fn umbra_boundary_is_idle(
                 let (number, kind) = known.ok_or_else(|| {
                     Failure::new(Code::Invalid, format!("there is no field {field} among {}", inner.fields.len()))
                 })?;
-                let rank = inner.boundary.transport().rank();
+                let rank = inner.boundary.rank();
                 if block >= inner.mesh.blocks() || inner.mesh.owner(block) != rank {
                     return Err(Failure::new(Code::Invalid, format!("block {block} is none of rank {rank}")));
                 }
                 // SAFETY: the caller's promise about the arrays.
-                let view = unsafe { Arrays::new(arrays, &inner.lengths) }?;
+                let view = unsafe { Arrays::new(arrays, inner.lengths) }?;
                 let is = kind
                     .sparse
                     .is_some_and(|sparse| view.values(block, number).is_some_and(|values| sparse.is_idle(values)));

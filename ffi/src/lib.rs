@@ -32,7 +32,7 @@
 //! sender    open, send, keep, memory, file, close   one end of a conversation
 //! receiver  open, receive, memory, file, close    the other end
 //! fabric    create, attach, descriptor           memory through which ranks exchange ghost cells
-//! boundary  build, send, receive, set, remesh    ghost cells of the program's own arrays
+//! boundary  build, send, receive, set, remesh    ghost cells of the program's own arrays, over whatever a fabric is
 //! edges     fill_edges, is_idle                   what a program does with them between two exchanges
 //! station   create, share, attach                   where members of chained calls of a host meet
 //! gpc       join, register, start, wait, serve      chained calls: a function on many members, one answer
@@ -48,6 +48,7 @@ mod bounded;
 mod cached;
 mod call;
 mod conversed;
+mod exchange;
 mod far;
 mod foreseen;
 mod gateway_socket;
@@ -63,11 +64,14 @@ mod status;
 mod stenciled;
 mod turn;
 mod users;
+mod woven;
 
 // The exported functions; the only modules with unsafe code beside `call`, which checks what C hands in, and `mesh`, which
-// asks what C has.
+// asks what C has; `alone`, which keeps values from other threads; and `foreign`, which stores handles for other packages.
 #[allow(unsafe_code)]
 pub mod allocation;
+#[allow(unsafe_code)]
+mod alone;
 #[allow(unsafe_code)]
 pub mod bell;
 #[allow(unsafe_code)]
@@ -94,6 +98,8 @@ pub mod content;
 pub mod edges;
 #[allow(unsafe_code)]
 pub mod error;
+#[allow(unsafe_code)]
+pub mod foreign;
 #[allow(unsafe_code)]
 pub mod gateways;
 #[allow(unsafe_code)]

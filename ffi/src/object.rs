@@ -2,6 +2,7 @@
 //!
 //! They name sessions, groups, regions, reads, caches, memories, pools, objects, channels, exchanges and members.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use umbra_core::chain::Node;
 use umbra_core::id::Id;
 use umbra_core::key::Key;
 
-use crate::bounded::{Bounded, Woven};
+use crate::bounded::Bounded;
 use crate::cached::Cached;
 use crate::conversed::{Ear, FarEar, FarSpeech, Place, Set, Speaker, Streams};
 use crate::gateway_socket::Served;
@@ -29,6 +30,7 @@ use crate::member::{Seat, Seated};
 use crate::owners::Owned;
 use crate::status::{Code, Failure};
 use crate::stenciled::Stenciled;
+use crate::woven::Woven;
 
 /// Everything that C holds.
 pub(crate) static HANDLES: Handles<Object> = Handles::new();
@@ -65,6 +67,8 @@ pub(crate) enum Object {
     Boundary(Box<Bounded>),
     Station(Station),
     Member(Box<Seated>),
+    /// Of another package that is built on this one.
+    Foreign(Box<dyn Any + Send + Sync>),
 }
 
 /// A session; its insides are gone once the job was left.

@@ -117,14 +117,23 @@ pub unsafe extern "C" fn umbra_session_join(options: *const JoinOptions, joined:
         let options = unsafe { sized(options, offset_of!(JoinOptions, silence_ms)) }?;
         // SAFETY: the caller's promise about the texts.
         let settings = unsafe { settings(&options) }?;
-        let session = Joined::new(Session::join(settings)?);
-        let handle = HANDLES.keep(Object::Session(Arc::clone(&session))).inspect_err(|_| {
-            // Nobody could ever leave a session without its handle.
-            let _ = session.take().map(Session::leave);
-        })?;
         // SAFETY: the caller's promise about the output.
-        unsafe { store(joined, handle) }
+        unsafe { keep(Session::join(settings)?, joined) }
     })
+}
+
+/// Keeps a session and stores its handle.
+///
+/// # Safety
+/// `joined` is valid for writing.
+pub(crate) unsafe fn keep(session: Session, joined: *mut u64) -> Result<(), Failure> {
+    let session = Joined::new(session);
+    let handle = HANDLES.keep(Object::Session(Arc::clone(&session))).inspect_err(|_| {
+        // Nobody could ever leave a session without its handle.
+        let _ = session.take().map(Session::leave);
+    })?;
+    // SAFETY: the caller's promise about the output.
+    unsafe { store(joined, handle) }
 }
 
 /// Leaves the job: revokes what is exported, leaves all groups. The handle is released in any case.

@@ -9,7 +9,8 @@ use umbra_core::error::Status;
 
 /// A code of this interface, or one that travelled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Code {
+#[non_exhaustive]
+pub enum Code {
     /// Told by another process or by the tables that it shares.
     Status(Status),
     /// A pointer is null, a number is out of its range, or a text is not UTF-8.
@@ -173,13 +174,16 @@ impl From<Status> for Code {
 
 /// A code and the whole story.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) code: Code,
-    pub(crate) detail: String,
+pub struct Failure {
+    /// What the function returns, as a negative number.
+    pub code: Code,
+    /// What `umbra_error_detail` tells.
+    pub detail: String,
 }
 
 impl Failure {
-    pub(crate) fn new(code: impl Into<Code>, detail: impl ToString) -> Failure {
+    /// A failure and its story.
+    pub fn new(code: impl Into<Code>, detail: impl ToString) -> Failure {
         Failure { code: code.into(), detail: detail.to_string() }
     }
 }

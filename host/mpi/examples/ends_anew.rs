@@ -116,7 +116,7 @@ fn put_meanwhile(world: Communicator, window: &Window) -> Checked {
     let (mut end, slot) = (MpiRma::new(world, window, SETTINGS.deadline)?, 1);
     let head = HEAD + bitmap_bytes(0);
     end.plans(1, &[Peer::new(u32::from(world.rank() == 0), 0..0, 0..0)], &[])?;
-    let publish = |end: &mut MpiRma<'_>, sequence: u32| match world.rank() {
+    let publish = |end: &mut MpiRma<&Window>, sequence: u32| match world.rank() {
         1 => end.publish(
             &Message { rank: 0, sequence, slot, head, in_slot: 0, overflow: 0 },
             1,
@@ -124,7 +124,7 @@ fn put_meanwhile(world: Communicator, window: &Window) -> Checked {
         ),
         _ => Ok(()),
     };
-    let shown = |end: &mut MpiRma<'_>, sequence: u32| {
+    let shown = |end: &mut MpiRma<&Window>, sequence: u32| {
         let mut seen = vec![0; head];
         Ok::<_, Box<dyn Error>>(end.look(1, slot, &mut seen)? && seen == vec![sequence as u8; head])
     };

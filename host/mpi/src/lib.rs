@@ -18,6 +18,8 @@
 //! bootstrap   a job from a communicator
 //! ```
 //!
+//! Programs in C reach all of this but the strips by a library of their own, in `ffi` beside these sources.
+//!
 //! A program is tied to the MPI library that it was built with; therefore this is a package of its own, which nothing else
 //! depends on. Calls of MPI are made by the thread that initialized it.
 
@@ -33,7 +35,7 @@ mod slot;
 mod strips;
 
 pub use bootstrap::{Bootstrap, BootstrapError};
-pub use raw::{Communicator, MpiError, Window, WindowError};
+pub use raw::{Communicator, MpiError, RawCommunicator, Stage, Window, WindowError};
 pub use rma::MpiRma;
 pub use slot::MpiSlot;
 pub use strips::MpiStrips;

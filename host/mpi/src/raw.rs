@@ -62,6 +62,38 @@ fn count(call: &'static str, len: usize) -> Result<c_int, MpiError> {
     c_int::try_from(len).map_err(|_| MpiError { call, code: -1 })
 }
 
+/// What programs in C name communicators by.
+pub type RawCommunicator = ffi::MPI_Comm;
+
+/// Whether MPI may be called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// It is not initialized yet.
+    Before,
+    /// It may.
+    Up,
+    /// It is finalized.
+    After,
+}
+
+impl Stage {
+    /// The one that this process is in; this may be asked at any time.
+    #[must_use]
+    pub fn now() -> Stage {
+        let (mut begun, mut ended) = (0, 0);
+        // SAFETY: may be called at any time, and the place is an integer's; so below.
+        let known = unsafe { ffi::MPI_Initialized(&raw mut begun) };
+        // SAFETY: as above.
+        let known = [known, unsafe { ffi::MPI_Finalized(&raw mut ended) }] == [SUCCESS; 2];
+        match (begun, ended) {
+            _ if !known => Stage::Before,
+            (0, _) => Stage::Before,
+            (_, 0) => Stage::Up,
+            _ => Stage::After,
+        }
+    }
+}
+
 /// What has become of the ends of this process on a communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ends {
@@ -102,13 +134,47 @@ impl Communicator {
     /// # Errors
     /// [`MpiError`].
     pub fn of(program: &mpi::topology::SimpleCommunicator) -> Result<Communicator, MpiError> {
+        Communicator::returning(program.as_raw())?.duplicate()
+    }
+
+    /// A communicator of the program itself, for what all of its processes do together; `None` if it is null, or one between two
+    /// groups. No end is made on it, but on a [duplicate](Self::duplicate). From now on its errors are returned, as those of one
+    /// that was given to [`of`](Self::of).
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    ///
+    /// # Safety
+    /// MPI is [up](Stage::Up) and used by this thread, and `raw` is a communicator of this process, as long as what is returned
+    /// is used, or null.
+    pub unsafe fn from_raw(raw: RawCommunicator) -> Result<Option<Communicator>, MpiError> {
+        // SAFETY: a constant of the library, set before `main`.
+        if raw == unsafe { ffi::RSMPI_COMM_NULL } {
+            return Ok(None);
+        }
+        let mut between = 0;
+        // SAFETY: the caller's promise, and the place is an integer's.
+        check("MPI_Comm_test_inter", unsafe { ffi::MPI_Comm_test_inter(raw, &raw mut between) })?;
+        if between != 0 { Ok(None) } else { Communicator::returning(raw).map(Some) }
+    }
+
+    /// One of the program, whose errors are returned from now on.
+    fn returning(raw: ffi::MPI_Comm) -> Result<Communicator, MpiError> {
         // SAFETY: a constant of the library, set before `main`.
         let world = unsafe { ffi::RSMPI_COMM_WORLD };
         // Some libraries raise the errors of requests at all processes' own, whatever communicator they are of.
-        [world, program.as_raw()].into_iter().try_for_each(return_errors)?;
+        return_errors(world)?;
+        Communicator::new(raw)
+    }
+
+    /// The same processes, where nothing of the program arrives. All processes call this, and it waits for all. None is freed.
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    pub fn duplicate(&self) -> Result<Communicator, MpiError> {
         let mut raw = MaybeUninit::uninit();
         // SAFETY: a communicator of this process; all processes of it call this, and the place is a communicator's.
-        check("MPI_Comm_dup", unsafe { ffi::MPI_Comm_dup(program.as_raw(), raw.as_mut_ptr()) })?;
+        check("MPI_Comm_dup", unsafe { ffi::MPI_Comm_dup(self.raw, raw.as_mut_ptr()) })?;
         // SAFETY: the call has written it.
         Communicator::new(unsafe { raw.assume_init() })
     }
@@ -162,6 +228,12 @@ impl Communicator {
     #[must_use]
     pub const fn size(&self) -> u32 {
         self.size
+    }
+
+    /// Whether an end of this process lives on it: then no other one can be made.
+    #[must_use]
+    pub fn has_end(&self) -> bool {
+        self.ends.get() == Ends::One
     }
 
     pub(crate) const fn ends(&self) -> &'static Cell<Ends> {

@@ -16,6 +16,7 @@
 //! *Cost*: two puts and two flushes a message, a load a look; a copy more than within a machine. Publishing waits until
 //! the network has delivered, and so does fetching: some libraries need the other rank to call MPI for that.
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use umbra::boundary::{Held, Transport, TransportError};
@@ -46,34 +47,32 @@ struct Ends {
     seen: [u64; SLOTS as usize],
 }
 
-/// One rank's end.
+/// One rank's end, over a window that is lent or shared.
 #[derive(Debug)]
-pub struct MpiRma<'w> {
+pub struct MpiRma<W> {
     ballot: Ballot,
-    window: &'w Window,
+    window: W,
     /// Words of the largest message.
     capacity: usize,
     /// By rank.
     peers: Vec<Ends>,
 }
 
-impl<'w> MpiRma<'w> {
+impl MpiRma<&Window> {
     /// Words of the [`Window`] that so many ranks need for messages of so many bytes, their heads counted.
     #[must_use]
     pub const fn words(ranks: u32, message: u32) -> usize {
         ranks as usize * (LINE + 2 * SLOTS as usize * (message as usize).div_ceil(8))
     }
+}
 
+impl<W: Deref<Target = Window>> MpiRma<W> {
     /// The end of this process among those of a communicator, whose processes have made this window; made as
-    /// [`MpiSlot`](crate::MpiSlot::new). Messages may be as large as was said for [`words`](Self::words).
+    /// [`MpiSlot`](crate::MpiSlot::new). Messages may be as large as was said for [`words`](MpiRma::words).
     ///
     /// # Errors
     /// [`TransportError::Silent`] names who did not come.
-    pub fn new(
-        world: Communicator,
-        window: &'w Window,
-        deadline: Option<Duration>,
-    ) -> Result<MpiRma<'w>, TransportError> {
+    pub fn new(world: Communicator, window: W, deadline: Option<Duration>) -> Result<MpiRma<W>, TransportError> {
         let ranks = world.size() as usize;
         let capacity = (window.len() / ranks.max(1)).saturating_sub(LINE) / (2 * SLOTS as usize);
         let peers = (0..ranks).map(|_| Ends::default()).collect();
@@ -116,7 +115,7 @@ impl<'w> MpiRma<'w> {
     }
 }
 
-impl Transport for MpiRma<'_> {
+impl<W: Deref<Target = Window>> Transport for MpiRma<W> {
     fn rank(&self) -> u32 {
         self.ballot.world().rank()
     }
@@ -199,12 +198,11 @@ impl Transport for MpiRma<'_> {
         if end > capacity {
             return Err(TransportError::SlotTooSmall { end, capacity });
         }
-        let window = self.window;
-        let fetched = &mut self.ends_mut(from)?.fetched[(slot % SLOTS) as usize];
-        if fetched.is_none() {
+        let at = (slot % SLOTS) as usize;
+        if self.ends(from)?.fetched[at].is_none() {
             let mut words = vec![0; bytes.div_ceil(8) as usize];
-            window.get(from, area, &mut words)?;
-            *fetched = Some(words);
+            self.window.get(from, area, &mut words)?;
+            self.ends_mut(from)?.fetched[at] = Some(words);
         }
         Ok(true)
     }

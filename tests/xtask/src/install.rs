@@ -57,6 +57,8 @@ pub(crate) struct Mpi {
     pub(crate) packages: &'static [&'static str],
     /// Its driver of the C compiler.
     pub(crate) compiler: &'static str,
+    /// Its driver of the C++ compiler.
+    pub(crate) plus: &'static str,
     /// Its launcher, with what this needs to start more ranks than there are processors.
     pub(crate) launcher: &'static str,
     /// Options of the launcher.
@@ -73,6 +75,7 @@ impl Mpi {
         name: "openmpi",
         packages: &["libopenmpi-dev", "openmpi-bin"],
         compiler: "mpicc.openmpi",
+        plus: "mpicxx.openmpi",
         launcher: "mpirun.openmpi",
         options: "--oversubscribe",
         outlive: "--enable-recovery",
@@ -83,6 +86,7 @@ impl Mpi {
         name: "mpich",
         packages: &["libmpich-dev", "mpich"],
         compiler: "mpicc.mpich",
+        plus: "mpicxx.mpich",
         launcher: "mpirun.mpich",
         options: "",
         outlive: "-disable-auto-cleanup",

@@ -7,14 +7,15 @@ use crate::run::Run;
 use crate::step::{Bench, Failure, Verdict};
 use crate::workspace::Workspace;
 
-/// The package over MPI, which stands outside the workspace with dependencies of its own.
+/// The package over MPI, which stands outside the workspace with dependencies of its own, and the one for programs in C beside it.
 const APART: &str = "host/mpi";
+const APART_IN_C: &str = "host/mpi/ffi";
 
 /// Every dependency has a comment line above it; that it stands on the page about dependencies is a test's business.
 pub(super) fn dependencies(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     let mut findings = Vec::new();
     let mut count = 0;
-    for folder in Workspace::PACKAGES.map(|(_, folder)| folder).into_iter().chain([APART]) {
+    for folder in Workspace::PACKAGES.map(|(_, folder)| folder).into_iter().chain([APART, APART_IN_C]) {
         let path = Path::new(folder).join("Cargo.toml");
         for (line, name, explained) in listed(&bench.workspace.read(&path)?) {
             count += 1;
@@ -34,7 +35,7 @@ pub(super) fn deny(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     };
     Run::new(&tool).words("--workspace --all-features check licenses bans sources").succeed(bench.log)?;
     let (manifest, rules) = (Path::new(APART).join("Cargo.toml"), bench.workspace.root.join("deny.toml"));
-    let apart = Run::new(tool).arg("--manifest-path").arg(manifest).words("--all-features --config");
+    let apart = Run::new(tool).arg("--manifest-path").arg(manifest).words("--workspace --all-features --config");
     apart.arg(rules).words("check licenses bans sources").succeed(bench.log)?;
     Ok(Verdict::Passed(String::new()))
 }

@@ -2,12 +2,14 @@
 //!
 //! It is built once for each MPI library and run by that library's launcher.
 
+mod in_c;
+
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use crate::install::{self, Libclang, Mpi};
+use crate::install::{self, CXX, Libclang, Mpi};
 use crate::run::{Log, Run};
 use crate::step::{Bench, Failure, Verdict};
 use crate::steps::leftovers;
@@ -140,27 +142,34 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         Ok(libclang) => libclang,
         Err(reason) => return Ok(Verdict::Skipped(reason)),
     };
-    Run::cargo().words("fmt --check --manifest-path host/mpi/Cargo.toml").succeed(bench.log)?;
+    Run::cargo()
+        .words("fmt --check --manifest-path host/mpi/Cargo.toml -p umbra-mpi -p umbra-mpi-ffi")
+        .succeed(bench.log)?;
     // The agent that the processes of a node start.
     Run::cargo().words("build").words(PROGRAMS).succeed(bench.log)?;
     let agent = bench.workspace.target.join(PROFILE).join("umbra-agent");
+    // The library for C is built on that of the workspace, with other features. Cargo would give both the same file.
+    let target = bench.workspace.folder("mpi")?;
     let (mut here, mut missing, mut runs) = (Vec::new(), Vec::new(), 0);
+    let plus = install::system_tool(CXX, bench.log).map_err(|reason| missing.push(reason)).is_ok();
     for mpi in [Mpi::OPEN, Mpi::MPICH] {
         match install::system_packages(mpi.packages, bench.log) {
             Ok(()) => {
                 let cargo = |words: &str| {
                     let run =
                         Run::cargo().words(words).words("--manifest-path host/mpi/Cargo.toml --profile").arg(PROFILE);
-                    libclang.env(run.arg("--target-dir").arg(&bench.workspace.target)).env("MPICC", mpi.compiler)
+                    libclang.env(run.arg("--target-dir").arg(&target)).env("MPICC", mpi.compiler)
                 };
                 // A change of the compiler driver alone does not build the bindings anew.
                 cargo("clean --package mpi-sys").succeed(bench.log)?;
                 if here.is_empty() {
-                    cargo("clippy --all-targets").words("-- -D warnings").succeed(bench.log)?;
+                    cargo("clippy --workspace --all-targets").words("-- -D warnings").succeed(bench.log)?;
                 }
-                cargo("test").succeed(bench.log)?;
-                cargo("build --bins --examples").succeed(bench.log)?;
-                runs += run_all(bench, &mpi, &agent)?;
+                cargo("test --workspace").succeed(bench.log)?;
+                cargo("build --workspace --lib --bins --examples").succeed(bench.log)?;
+                let built = target.join(PROFILE);
+                runs += run_all(bench, &mpi, &built, &agent)?;
+                runs += in_c::check(&mpi, &built, &built.join("examples"), plus, &agent, bench.log)?;
                 here.push(mpi.name);
             }
             Err(reason) => missing.push(reason),
@@ -177,8 +186,7 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
 }
 
 /// Runs all that was built with one library; how many runs that was.
-fn run_all(bench: &Bench<'_>, mpi: &Mpi, agent: &Path) -> Result<usize, Failure> {
-    let folder = bench.workspace.target.join(PROFILE);
+fn run_all(bench: &Bench<'_>, mpi: &Mpi, folder: &Path, agent: &Path) -> Result<usize, Failure> {
     let program = folder.join("umbra-mpi");
     let go = |ranks, words: &str, path: &[&Path]| run(mpi, ranks, &program, words, path, agent, bench.log);
     RUNS.iter().try_for_each(|&(ranks, words)| go(ranks, words, &[]))?;
@@ -187,7 +195,7 @@ fn run_all(bench: &Bench<'_>, mpi: &Mpi, agent: &Path) -> Result<usize, Failure>
         run(mpi, ranks, &examples.join(name), words, &[], agent, bench.log)?;
     }
     BEGUN.iter().try_for_each(|words| begun(mpi, words, &examples.join("stalled"), agent, bench.log))?;
-    KILLED.iter().try_for_each(|&rank| killed(bench, mpi, rank, &examples.join("killed"), agent))?;
+    KILLED.iter().try_for_each(|&rank| killed(bench, mpi, rank, folder, agent))?;
     let flushes = |transport: &&&str| **transport == "rma" && mpi.name == Mpi::MPICH.name;
     let outlived: Vec<_> = OUTLIVED.iter().filter(|transport| !flushes(transport)).collect();
     outlived.iter().try_for_each(|transport| outlives(mpi, transport, &examples.join("outlived"), bench.log))?;
@@ -220,7 +228,8 @@ fn begun(mpi: &Mpi, words: &str, program: &Path, agent: &Path, log: &Log) -> Res
 
 /// Runs three ranks, each with an agent, of which one is killed: the launcher says so, nothing of the run goes on, and the next job
 /// removes what it has left.
-fn killed(bench: &Bench<'_>, mpi: &Mpi, rank: u32, program: &Path, agent: &Path) -> Result<(), Failure> {
+fn killed(bench: &Bench<'_>, mpi: &Mpi, rank: u32, built: &Path, agent: &Path) -> Result<(), Failure> {
+    let program: &Path = &built.join("examples/killed");
     let folder = bench.workspace.scratch.join("killed");
     fs::create_dir_all(&folder)?;
     // Others may run that program at the same time.
@@ -245,9 +254,7 @@ fn killed(bench: &Bench<'_>, mpi: &Mpi, rank: u32, program: &Path, agent: &Path)
     if files()?.is_empty() {
         return Err(Failure::new("a killed rank has left no files that could be removed"));
     }
-    launch(mpi, 1, &bench.workspace.target.join(PROFILE).join("umbra-mpi"), "group", &own)
-        .env("TMPDIR", &folder)
-        .succeed(bench.log)?;
+    launch(mpi, 1, &built.join("umbra-mpi"), "group", &own).env("TMPDIR", &folder).succeed(bench.log)?;
     Failure::unless_empty(&files()?, "")?;
     Ok(fs::remove_dir_all(&folder)?)
 }
