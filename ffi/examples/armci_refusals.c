@@ -414,7 +414,7 @@ static void limits(void)
     struct wanted call = counted(all, 17);
     int others, code = 77, runs;
     call.tree = GPC_TREE_CHAIN;
-    refused("s18", chained, &call, UMBRA_ETOOLONG, "a tree of 16 levels, at most 15");
+    refused("s18", chained, &call, UMBRA_ETOOLONG, "ends 16 levels below the maker of the outermost call, at most 15");
     call.idlen = 16;
     taken(&call, 16);
     call = counted(all, MEMBERS + 1);

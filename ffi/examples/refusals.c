@@ -369,7 +369,7 @@ static void limits(void)
     /* Sixteen classes are fifteen levels below the maker. */
     struct umbra_gpc_call call = over(all, 17);
     call.tree = UMBRA_TREE_CHAIN;
-    refused("s18", &call, UMBRA_ETOOLONG, "a tree of 16 levels, at most 15");
+    refused("s18", &call, UMBRA_ETOOLONG, "ends 16 levels below the maker of the outermost call, at most 15");
     call.count = 16;
     taken(&call, 16);
     call = over(all, MEMBERS + 1);
@@ -401,7 +401,7 @@ static void nested(void)
         CHECK(figures_of(maker).requests + figures_of(house).requests == sent + 8);
         CHECK(too_deep == left - 7);
     }
-    CHECK(strstr(how_deep, "a tree of 17 levels, at most 15") != NULL);
+    CHECK(strstr(how_deep, "ends 17 levels below the maker of the outermost call, at most 15") != NULL);
     call = over(all, 4);
     taken(&call, 4);
 }

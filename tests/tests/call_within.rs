@@ -105,7 +105,13 @@ fn s18_a_call_within_another_one_has_the_levels_that_are_left_and_no_more() {
                 return Verdict::Pending;
             }
             let (Some(refused), Some(taken)) = (local.answer(0), local.answer(1)) else { return Verdict::Pending };
-            assert_eq!(*refused, Err(InnerError::NotBegun(StartError::TooDeep { height: 4, max: 3 })));
+            let Err(InnerError::NotBegun(error)) = refused else { panic!("{refused:?}") };
+            assert_eq!(*error, StartError::TooDeep { height: 4, max: 3 });
+            // The tree itself has two levels.
+            assert!(
+                error.to_string().contains("ends 4 levels below the maker of the outermost call, at most 3"),
+                "{error}"
+            );
             telling.store(taken.as_ref().unwrap().members, Ordering::Release);
             Verdict::Done
         })

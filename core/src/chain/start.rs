@@ -194,7 +194,12 @@ impl fmt::Display for StartError {
             StartError::UnknownId(id) => write!(f, "member {id} is not known"),
             StartError::DeadId(id) => write!(f, "member {id} is dead"),
             StartError::BadTree(bad) => bad.fmt(f),
-            StartError::TooDeep { height, max } => write!(f, "a tree of {height} levels, at most {max} are taken"),
+            StartError::TooDeep { height, max } => {
+                write!(
+                    f,
+                    "the tree ends {height} levels below the maker of the outermost call, at most {max} are taken: take a flatter one"
+                )
+            }
             StartError::FanOut(children) => write!(f, "a member with {children} children, at most 65534 are taken"),
             StartError::NoTime => f.write_str("no time for the call: give it a later deadline"),
             StartError::TooMuchTime => {
