@@ -1388,7 +1388,7 @@ struct umbra_station_options {
     uint32_t messages;              /* that can wait for a member; 0: 128 */
     uint32_t message_bytes;         /* of the longest message; 0: 4096 */
     uint32_t reserved;
-    uint64_t offer_bytes;           /* in which each member can offer data, and keep long replies */
+    uint64_t offer_bytes;           /* in which each member can offer data, and as many for its long replies */
 };
 
 /* Makes a meeting place with empty seats; it lives as long as somebody has it. */

@@ -1,10 +1,14 @@
 //! Members of chained calls that tests put into threads and processes.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, getpid, kill_process};
-use umbra::call::{Capacities, Failure, InnerError, Local, Member, ReadError, Reply, Station, WaitError};
-use umbra_core::chain::{Call, Caps, Config, Data, Handle, Node, Phase, Tag, Verdict, Work};
+use umbra::call::{Capacities, Failure, InnerError, Local, Member, Offer, ReadError, Reply, Station, WaitError};
+use umbra_core::chain::{Call, Caps, Config, Data, Handle, Mode, Node, Phase, Plan, Tag, Verdict, Work};
+use umbra_core::time::Lapse;
+use umbra_core::tree;
 
 /// The function that all members register, in both roles: it sums the numbers of the members.
 pub const SUM: &str = "sum";
@@ -20,6 +24,10 @@ pub const WORDS: &str = "words";
 
 /// A function that all members register, in both roles: it fills the reply with numbers, and adds those of others to them.
 pub const VECTOR: &str = "vector";
+
+/// A function that all members register, in both roles: it replies with the words of offered data, each times its number and one
+/// more, and adds those of others to them.
+pub const SCALE: &str = "scale";
 
 /// A function that all members register, in both roles: it puts its data, and those of others behind it, into the reply.
 pub const JOIN: &str = "join";
@@ -187,6 +195,20 @@ fn words(work: &mut Work<'_>, local: &Local<'_>) -> Verdict {
     }
 }
 
+fn scale(work: &mut Work<'_>, local: &Local<'_>) -> Verdict {
+    if let Phase::Wait(answer) = work.phase {
+        return add(work.reply.data_mut(), answer.data);
+    }
+    let factor = u64::from(work.node.0) + 1;
+    let written = local.look(work.data, |bytes| {
+        (0..bytes.len()).step_by(8).all(|at| {
+            let word = bytes.word(at).unwrap_or(0).wrapping_mul(factor);
+            work.reply.push_data(&word.to_le_bytes()).is_ok()
+        })
+    });
+    if written == Ok(true) { Verdict::Done } else { Verdict::Fault(1) }
+}
+
 /// A member with so few places for calls that one that is not given back is missed.
 ///
 /// # Panics
@@ -208,6 +230,7 @@ pub fn member_with(station: &Station, node: Node, calls: u16, settings: impl FnO
     member.register_local(WORDS, |work, local| words(work, local)).expect("the third function");
     member.register(VECTOR, move |work| vector(work, &mut vector_since)).expect("the fourth function");
     member.register(JOIN, join).expect("the fifth function");
+    member.register_local(SCALE, |work, local| scale(work, local)).expect("the sixth function");
     member.register_local(RELAY, move |work, local| relay(work, local, &all)).expect("the second function");
     member
 }
@@ -216,7 +239,7 @@ pub fn member_with(station: &Station, node: Node, calls: u16, settings: impl FnO
 #[must_use]
 pub const fn call<'a>(members: &'a [Node], header: &'a [u8]) -> Call<'a> {
     let caps = Caps { header: 0, data: 8 };
-    let budget = umbra_core::time::Lapse::from_secs(10);
+    let budget = Lapse::from_secs(10);
     Call { callback: Tag::of(SUM), caps, header, budget, ..Call::new(Tag::of(SUM), members) }
 }
 
@@ -247,6 +270,71 @@ pub fn vectors_sum(members: &[Node], bytes: u32) -> Vec<u8> {
         sum.iter_mut().zip(vector_of(member, bytes as usize)).for_each(|(sum, word)| *sum = sum.wrapping_add(word));
     }
     sum.into_iter().flat_map(u64::to_le_bytes).collect()
+}
+
+/// Offers as much as a member can, different data for each seed.
+///
+/// # Panics
+/// If there is not as much memory, or more.
+pub fn offer_all(member: &mut Member, seed: u64) -> (Offer, Vec<u8>) {
+    let bytes = member.station().shape().offer_bytes;
+    let data: Vec<u8> = (0..bytes / 8).flat_map(|word| (word.wrapping_mul(seed)).to_le_bytes()).collect();
+    let offer = member.offer(&data).expect("all of the memory");
+    member.offer(&[1]).expect_err("no byte is left");
+    (offer, data)
+}
+
+/// A call of [`SCALE`] over all that a member offers, with replies as long, within ten minutes: over another tree and with other
+/// modes in each round.
+#[must_use]
+pub fn scaled<'a>(data: Data<'a>, bytes: u64, members: &'a [Node], round: usize) -> Call<'a> {
+    let shapes = [tree::Shape::FLAT, tree::Shape::CHAIN, tree::Shape::BINARY];
+    let modes = [Mode::empty(), Mode::ORDERED, Mode::CUT_THROUGH];
+    let (plan, mode) = (Plan::Shape(shapes[round % 3]), modes[round / 3 % 3]);
+    let (func, caps) = (Tag::of(SCALE), Caps { header: 0, data: bytes as u32 });
+    Call { func, callback: func, caps, data, plan, mode, budget: Lapse::from_secs(600), ..call(members, &[]) }
+}
+
+/// What [`scaled`] answers over this data.
+#[must_use]
+pub fn scaled_sum(data: &[u8], members: &[Node]) -> Vec<u8> {
+    let factor = members.iter().fold(0_u64, |sum, node| sum + u64::from(node.0) + 1);
+    let words = data.as_chunks::<8>().0.iter();
+    words.flat_map(|word| u64::from_le_bytes(*word).wrapping_mul(factor).to_le_bytes()).collect()
+}
+
+/// Makes so many calls over `members`, one after the other, while all of them do the same: each over all that it can offer, and
+/// with replies as long, for which there is memory at each member for one of them. Ends when all have made theirs.
+///
+/// # Panics
+/// If a call fails or takes more than half a minute of its ten, or others are not done after as long.
+pub fn cross(member: &mut Member, members: &[Node], rounds: usize) {
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let (own, done) = (member.node(), Arc::new(AtomicU64::new(0)));
+    let told = Arc::clone(&done);
+    let tell = move |work: &mut Work<'_>| {
+        let told = told.load(Ordering::Relaxed).to_le_bytes();
+        if work.reply.set_data(&told).is_ok() { Verdict::Done } else { Verdict::Fault(1) }
+    };
+    let crossed = member.register("crossed", tell).expect("the seventh function");
+    for round in 0..rounds {
+        let (offer, data) = offer_all(member, round as u64 * 1000 + u64::from(own.0) + 1);
+        let handle = member.start(&scaled(offer.data(), data.len() as u64, members, round)).expect("a call");
+        let reply = member.wait(handle, PATIENCE).unwrap_or_else(|error| panic!("round {round} of {own}: {error}"));
+        assert!(reply.data == scaled_sum(&data, members), "round {round} of {own}");
+        member.take_back(offer);
+    }
+    done.store(1, Ordering::Relaxed);
+    let (all, begun) = ((members.len() as u64).to_le_bytes(), Instant::now());
+    loop {
+        let handle = member.start(&Call { func: crossed, ..call(members, &[]) });
+        let reply = handle.map(|handle| member.wait(handle, PATIENCE));
+        if matches!(&reply, Ok(Ok(reply)) if reply.data == all) {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "the others of {own} are not done: {reply:?}");
+        member.serve_until(Duration::from_millis(5), |_| false);
+    }
 }
 
 /// Members that one thread drives in turn, so that all goes the same way each time.

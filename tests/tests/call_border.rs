@@ -15,7 +15,9 @@ use umbra_core::peer::{Peer, WorldRank};
 use umbra_core::time::Lapse;
 use umbra_core::tree;
 use umbra_core::wire::Op;
-use umbra_tests::call::{Act, GONE, call, header, member_with, vectors, vectors_sum, words_of};
+use umbra_tests::call::{
+    Act, GONE, call, header, member_with, offer_all, scaled, scaled_sum, vectors, vectors_sum, words_of,
+};
 use umbra_tests::rig::Guarded;
 
 /// Seats of a place: its first member, another one, and that of the border.
@@ -392,10 +394,11 @@ fn replies_that_come_before_their_turn_keep_no_memory_from_the_one_whose_turn_it
     assert!(reply.data == vectors_sum(&members, bytes));
 }
 
-/// What names the first thing that this member has laid out.
+/// What names the first reply that this member has laid out.
 fn names(node: Node) -> impl Iterator<Item = Key> {
     let owner = Peer::rank(WorldRank(node.0)).unwrap();
-    (0..8).map(move |generation| Key::new(owner, 0, generation))
+    // Behind the 32 lines of what it offers.
+    (0..8).map(move |generation| Key::new(owner, 32, generation))
 }
 
 #[test]
@@ -511,6 +514,33 @@ fn s60_data_of_a_call_keeps_no_memory_from_its_replies() {
         assert!(reply.data == vectors_sum(&members, bytes));
     }
     world.maker().take_back(offer);
+}
+
+#[test]
+fn s60_calls_of_everybody_to_everybody_in_two_places_end_though_all_that_can_be_offered_is() {
+    let mut world = World::new(2);
+    let all = world.all();
+    for round in 0..3 {
+        let mut begun = Vec::new();
+        for (at, member) in world.places.iter_mut().flat_map(|place| place.members.iter_mut().flatten()).enumerate() {
+            let (offer, data) = offer_all(member, 10 * round as u64 + at as u64 + 1);
+            begun.push((at, member.start(&scaled(offer.data(), OFFER_BYTES, &all, round)).unwrap(), offer, data));
+        }
+        let member = |world: &mut World, at: usize| world.places[at / 2].members[at % 2].take().unwrap();
+        while let Some((at, handle, offer, data)) = begun.pop() {
+            let is_over = |world: &mut World| {
+                let member = world.places[at / 2].members[at % 2].as_mut().unwrap();
+                member.test(handle).unwrap()
+            };
+            world.turn_until(is_over);
+            let mut maker = member(&mut world, at);
+            let reply = maker.wait(handle, Duration::ZERO);
+            let reply = reply.unwrap_or_else(|error| panic!("round {round} of {at}: {error}"));
+            assert!(reply.data == scaled_sum(&data, &all), "round {round} of {at}");
+            maker.take_back(offer);
+            world.places[at / 2].members[at % 2] = Some(maker);
+        }
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use umbra::call::{Member, Reply, Station, StreamError, WaitError, Window};
 use umbra_core::chain::{Call, Code, Data, Node, Plan, StartError};
 use umbra_core::tree::Shape;
-use umbra_tests::call::{member, vectors, vectors_sum, words_of};
+use umbra_tests::call::{cross, member, vectors, vectors_sum, words_of};
 use umbra_tests::hosts::Hosts;
 
 const LONG: Duration = Duration::from_secs(30);
@@ -23,15 +23,20 @@ struct Ranks {
 
 impl Ranks {
     fn on(hosts: &Hosts) -> Ranks {
-        let places: Vec<Station> = (0..3).map(|host| hosts.meet(host)).collect();
+        Ranks::with(hosts, 3, |_| Vec::new())
+    }
+
+    /// On so many hosts, of which those elsewhere are told this, by the seats of all.
+    fn with(hosts: &Hosts, count: u32, tell: impl Fn(&[Node]) -> Vec<String>) -> Ranks {
+        let places: Vec<Station> = (0..count).map(|host| hosts.meet(host)).collect();
         let seats: Vec<Node> = places.iter().map(|station| Node(station.shape().first + 2)).collect();
         let start = |host: usize| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_call-member"));
             let station = Stdio::from(places[host].share().unwrap());
-            command.arg(seats[host].0.to_string()).stdin(station).spawn().unwrap()
+            command.arg(seats[host].0.to_string()).args(tell(&seats)).stdin(station).spawn().unwrap()
         };
-        let others = (1..3).map(start).collect();
-        let mut ranks = Ranks { first: member(&places[0], seats[0], 4), seats, others };
+        let others = (1..places.len()).map(start).collect();
+        let mut ranks = Ranks { first: member(&places[0], seats[0], 8), seats, others };
         assert!(ranks.first.serve_until(LONG, |member| member.sees(&ranks.seats).is_none()), "all ranks are there");
         ranks
     }
@@ -100,6 +105,19 @@ fn s60_long_replies_of_ranks_on_three_hosts_cross_once_an_edge() {
             assert_eq!(came, come.map(|replies| replies * u64::from(bytes)), "{shape:?}");
         }
     }
+}
+
+#[test]
+fn s60_ranks_that_offer_all_they_can_to_each_other_have_long_replies_of_each_other() {
+    let hosts = Hosts::start("hosts-crossing", 2, 2);
+    let crossing = |seats: &[Node]| {
+        let seats = seats.iter().map(|node| node.0.to_string());
+        ["cross".to_owned(), "6".to_owned()].into_iter().chain(seats).collect()
+    };
+    let mut ranks = Ranks::with(&hosts, 2, crossing);
+    let seats = ranks.seats.clone();
+    // At both agents as well there is memory for one offer from elsewhere, and for one reply.
+    cross(&mut ranks.first, &seats, 6);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use umbra::call::{Failure, Member, Reply, Shape, Station, WaitError};
 use umbra_core::chain::{Call, Code, Mode, Node, Plan, Stage};
 use umbra_core::tree;
-use umbra_tests::call::{Act, INNER, call, header, member, relayed, vectors, vectors_sum, words_of};
+use umbra_tests::call::{Act, INNER, call, cross, header, member, relayed, vectors, vectors_sum, words_of};
 use umbra_tests::rig::{Guarded, all_gone};
 
 /// Far beyond anything that a loaded machine needs.
@@ -300,6 +300,22 @@ fn s60_a_member_that_is_killed_while_long_replies_are_combined_is_named_and_leav
         assert!(reply.data == sum);
         assert!(start.elapsed() < Duration::from_secs(8), "{:?} after {act:?} at {victim}", start.elapsed());
     }
+}
+
+#[test]
+fn s60_processes_that_offer_all_they_can_to_each_other_have_long_replies_of_each_other() {
+    let shape = Shape { offer_bytes: 1 << 20, ..Shape::new(5) };
+    let station = Station::create("call processes", shape).unwrap();
+    let members: Vec<Node> = shape.here().collect();
+    let mut first = member(&station, members[0], 32);
+    let others = members[1..].iter().map(|node| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_call-member"));
+        command.args([&node.0.to_string(), "cross", "9"]).args(members.iter().map(|node| node.0.to_string()));
+        Guarded::from(command.stdin(Stdio::from(station.share().unwrap())).spawn().unwrap())
+    });
+    let _others: Vec<Guarded> = others.collect();
+    assert!(first.serve_until(LONG, |first| first.sees(&members).is_none()), "all have come");
+    cross(&mut first, &members, 9);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! They stay with whoever wrote them until they are combined.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use umbra::call::{Member, OfferError, Shape, Station, Window};
@@ -15,7 +17,8 @@ use umbra_core::peer::{Peer, WorldRank};
 use umbra_core::time::Lapse;
 use umbra_core::tree;
 use umbra_tests::call::{
-    Act, GONE, JOIN, Together, call, header, member, member_with, vector_of, vectors, vectors_sum, words_of,
+    Act, GONE, JOIN, Together, call, cross, header, member, member_with, offer_all, scaled, scaled_sum, vector_of,
+    vectors, vectors_sum, words_of,
 };
 use umbra_tests::crowd::wire::Wire;
 
@@ -119,6 +122,47 @@ fn answers_wait_for_memory_and_the_calls_of_everybody_to_everybody_end() {
     }
 }
 
+/// Bytes of one offer, and of one reply, where each member has memory for one of each.
+const FULL: u64 = 480 * 128;
+
+#[test]
+fn calls_of_everybody_to_everybody_end_though_all_that_can_be_offered_is() {
+    let (all, mut crowd) = (nodes(4), together(4, FULL));
+    for round in 0..9 {
+        let mut begun = Vec::new();
+        for (maker, member) in crowd.0.iter_mut().enumerate() {
+            let (offer, data) = offer_all(member, (10 * round + maker) as u64 + 1);
+            let handle = member.start(&scaled(offer.data(), FULL, &all, round)).unwrap();
+            begun.push((maker, handle, offer, data));
+        }
+        // No offer is taken back before the last of these calls is over.
+        for (maker, handle, _, data) in &begun {
+            let reply = crowd.end(*maker, *handle).unwrap_or_else(|failure| panic!("round {round}: {failure}"));
+            assert!(reply.data == scaled_sum(data, &all), "round {round} of {maker}");
+        }
+        begun.into_iter().for_each(|(maker, _, offer, _)| crowd.0[maker].take_back(offer));
+    }
+}
+
+#[test]
+fn threads_that_offer_all_they_can_to_each_other_have_long_replies_of_each_other() {
+    let (all, station) = (nodes(5), Station::create("replies", Shape { offer_bytes: FULL, ..Shape::new(5) }).unwrap());
+    let (over, ready) = (AtomicU32::new(0), Barrier::new(5));
+    std::thread::scope(|scope| {
+        for node in &all {
+            let (all, station, over, ready) = (&all, &station, &over, &ready);
+            scope.spawn(move || {
+                let mut member = member(station, *node, 32);
+                ready.wait();
+                cross(&mut member, all, 18);
+                over.fetch_add(1, Ordering::Relaxed);
+                member.serve_until(Duration::from_secs(30), |_| over.load(Ordering::Relaxed) == 5);
+            });
+        }
+    });
+    assert_eq!(over.into_inner(), 5);
+}
+
 const FLAT: Plan<'static> = Plan::Shape(tree::Shape::FLAT);
 
 /// The replies of a call that are combined in the order of its list, child by child.
@@ -188,16 +232,24 @@ fn a_reply_that_came_before_its_parent_is_done_keeps_no_memory_from_what_that_wa
     assert!(reply.data == vectors_sum(&[0, 1, 2, 2].map(Node), bytes));
 }
 
+/// One member has a reply of another, and does not look at it before its next turn: it takes all the memory there.
+fn leave_unread(reader: &mut Member, writer: &mut Member, bytes: u32) {
+    let before = writer.offered_bytes();
+    reader.start(&vectors(&[writer.node()], &[], bytes)).unwrap();
+    writer.turn();
+    assert_eq!(writer.offered_bytes() - before, bytes.into());
+}
+
 #[test]
 fn an_answer_that_waits_for_memory_is_no_silence_and_waits_once() {
     let bytes = 60_000;
-    let station = Station::create("replies", Shape { offer_bytes: bytes.into(), ..Shape::new(2) }).unwrap();
+    let station = Station::create("replies", Shape { offer_bytes: bytes.into(), ..Shape::new(3) }).unwrap();
     // Longer than a loaded machine keeps a thread from its turn.
     let silence = Lapse::from_millis(1500);
     let settings = |config| Config { ask: Lapse::from_millis(200), silence, classes: 0, ..config };
     let members = [0, 1].map(|node| member_with(&station, Node(node), 8, settings));
-    let mut crowd = Together(members.into());
-    let offer = crowd.0[1].offer(&[1; 60_000]).unwrap();
+    let (mut crowd, mut third) = (Together(members.into()), member(&station, Node(2), 8));
+    leave_unread(&mut third, &mut crowd.0[1], bytes);
     let handle = crowd.0[0].start(&vectors(&nodes(2), &[], bytes)).unwrap();
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(3) {
@@ -213,7 +265,7 @@ fn an_answer_that_waits_for_memory_is_no_silence_and_waits_once() {
     }
     crowd.turn();
     let before = answered(&crowd);
-    crowd.0[1].take_back(offer);
+    third.turn();
     let reply = crowd.end(0, handle).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(reply.data == vectors_sum(&nodes(2), bytes));
     // What waited went once.
@@ -223,15 +275,17 @@ fn an_answer_that_waits_for_memory_is_no_silence_and_waits_once() {
 }
 
 #[test]
-fn a_stream_waits_for_replies_that_have_its_room() {
+fn a_stream_goes_on_while_a_reply_of_its_member_is_to_be_read() {
     let bytes = 60_000;
     let mut crowd = together(2, bytes.into());
     let (far, all) = ([Node(1)], nodes(2));
     // The reply of the first lies there until the second reads it.
     let handle = crowd.0[1].start(&Call { plan: FLAT, ..vectors(&all, &[], bytes) }).unwrap();
     crowd.0[0].turn();
-    let full = crowd.0[0].offer(&[1; 60_000]).unwrap_err();
+    assert_eq!(crowd.0[0].offered_bytes(), bytes.into());
+    let (offer, full) = (crowd.0[0].offer(&[1; 60_000]).unwrap(), crowd.0[0].offer(&[1; 60_000]).unwrap_err());
     assert!(matches!(full, OfferError::Memory(AllocError::OutOfMemory { .. })), "{full}");
+    crowd.0[0].take_back(offer);
     let Together(members) = crowd;
     let [mut first, mut second] = <[Member; 2]>::try_from(members).unwrap();
     let other = std::thread::spawn(move || {
@@ -263,7 +317,7 @@ fn a_stream_leaves_room_for_answers_of_its_member() {
         second.serve_until(Duration::from_secs(20), |member| member.figures().responses >= SEGMENTS);
         (reply.data == vectors_sum(&all, bytes), seen)
     });
-    // Two of its segments have all the memory, and an answer needs as much.
+    // Two of its segments have all the memory to offer in, and an answer needs as much.
     let window = Window { segment: bytes as usize / 2, calls: 2, patience: Duration::from_secs(20) };
     let data = vec![1; (SEGMENTS * u64::from(bytes) / 2) as usize];
     first.stream(&words_of(Data::Bytes(&[]), &[Node(1)], &[]), &data, window, |_, _| ()).unwrap();
@@ -272,11 +326,11 @@ fn a_stream_leaves_room_for_answers_of_its_member() {
 }
 
 #[test]
-fn a_stream_does_not_wait_for_an_answer_that_waits_for_what_else_is_offered() {
-    let Together(members) = together(2, 60_000);
-    let [mut first, mut second] = <[Member; 2]>::try_from(members).unwrap();
-    // It stays, and the answer finds no room beside it.
-    let offer = first.offer(&[1; 40_000]).unwrap();
+fn a_stream_does_not_wait_for_an_answer_that_waits_for_memory() {
+    let Together(members) = together(3, 60_000);
+    let [mut first, mut second, mut third] = <[Member; 3]>::try_from(members).unwrap();
+    // The answer to the second finds no room beside it.
+    leave_unread(&mut third, &mut first, 40_000);
     let handle = second.start(&Call { plan: FLAT, ..vectors(&nodes(2), &[], 40_000) }).unwrap();
     first.turn();
     let other = std::thread::spawn(move || {
@@ -287,8 +341,8 @@ fn a_stream_does_not_wait_for_an_answer_that_waits_for_what_else_is_offered() {
     let begun = Instant::now();
     first.stream(&words_of(Data::Bytes(&[]), &[Node(1)], &[]), &[1; 80_000], window, |_, _| ()).unwrap();
     assert!(begun.elapsed() < Duration::from_secs(9));
-    first.take_back(offer);
-    first.serve_until(Duration::from_secs(9), |member| member.figures().responses > 0);
+    third.turn();
+    first.serve_until(Duration::from_secs(9), |member| member.figures().responses > 1);
     assert!(other.join().unwrap());
 }
 
@@ -296,13 +350,14 @@ fn a_stream_does_not_wait_for_an_answer_that_waits_for_what_else_is_offered() {
 fn failures_that_are_collected_leave_the_replies_of_others_be() {
     // The first child fails while the answer of the second waits for memory.
     let bytes = 60_000;
-    let (all, mut crowd) = (nodes(3), together(3, bytes.into()));
-    let offer = crowd.0[2].offer(&[1; 60_000]).unwrap();
+    let (all, mut crowd) = (nodes(3), together(4, bytes.into()));
+    let mut last = crowd.0.pop().unwrap();
+    leave_unread(&mut last, &mut crowd.0[2], bytes);
     let fault = header(Node(1), Act::Fault);
     let mode = Mode::COLLECT | Mode::CANCEL_ON_FAIL;
     let handle = crowd.0[0].start(&Call { plan: FLAT, mode, ..vectors(&all, &fault, bytes) }).unwrap();
     (0..10).for_each(|_| crowd.turn());
-    crowd.0[2].take_back(offer);
+    last.turn();
     let failure = crowd.end(0, handle).unwrap_err();
     assert_eq!((failure.tallies.ok, failure.tallies.failed, failure.records.len()), (2, 1, 1), "{failure}");
     assert_eq!((failure.records[0].origin, failure.records[0].code), (Node(1), Code::ReplyTooLarge), "{failure}");
@@ -427,8 +482,10 @@ fn an_answer_that_names_a_place_where_no_reply_lies_fails_the_call_and_touches_n
     let forged = [
         Span { key: Key::from_bits(u64::MAX), offset: 0, len },
         Span { key: key(3, 0), offset: 0, len },
+        Span { key: key(3, 32), offset: 0, len },
         Span { key: key(1, 31), offset: 0, len },
         Span { key: key(1, 32), offset: 0, len },
+        Span { key: key(1, 64), offset: 0, len },
         Span { key: key(77, 0), offset: 0, len },
         Span { len, ..offered },
         Span { offset: u64::MAX, len: 8, ..offered },
@@ -451,7 +508,6 @@ fn an_answer_that_names_a_place_where_no_reply_lies_fails_the_call_and_touches_n
         assert_eq!(told, (Node(0), Stage::Callback, Code::ReplyGone, 3), "round {round}: {failure}");
     }
     // Somebody else's reply is neither read nor ended by such an answer.
-    let offered_before = offer.data();
     crowd.0[2].take_back(offer);
     let two = [1, 2].map(Node);
     let theirs = crowd.0[1].start(&vectors(&two, &[], bytes)).unwrap();
@@ -459,9 +515,9 @@ fn an_answer_that_names_a_place_where_no_reply_lies_fails_the_call_and_touches_n
     let handle = crowd.0[0].start(&vectors(&members, &[], bytes)).unwrap();
     crowd.0[0].turn();
     let (_, request) = wire.came().unwrap();
-    let named = |generation| Key::new(Peer::rank(WorldRank(2)).unwrap(), 0, generation);
-    let Data::Span(Span { key: before, .. }) = offered_before else { panic!("it was offered") };
-    for generation in [1, 0, 1].map(|after| before.generation() + after) {
+    // The first that it has laid out.
+    let named = |generation| Key::new(Peer::rank(WorldRank(2)).unwrap(), 32, generation);
+    for generation in [0, 1, 0] {
         let span = Span { key: named(generation), offset: 0, len };
         let asked = Call { at_root: true, ..words_of(Data::Span(span), &[], &[]) };
         let failure = crowd.run(&asked).unwrap_err();

@@ -44,8 +44,8 @@ const BATCH: usize = 64;
 /// Messages that can wait in an inbox, and bytes of the longest one.
 const MESSAGES: u32 = 16;
 const MESSAGE_BYTES: u32 = 8 << 10;
-/// Bytes in which each member can offer data, and this process keeps what members elsewhere offer to those here; no memory is
-/// used before that.
+/// Bytes in which each member can offer data, and this process keeps what members elsewhere offer to those here; and as many for
+/// replies of each. What was never used of them takes no memory.
 const OFFER_BYTES: u64 = 4 << 20;
 /// When a message that found an inbox full is tried again.
 const AGAIN: Lapse = Lapse::from_micros(500);

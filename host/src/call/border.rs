@@ -122,7 +122,7 @@ impl Border {
         let (shape, process) = (station.shape(), ProcessId::current()?);
         let taken = sit(station, door, door)?;
         let offers = shape.offer_bytes > 0 && shape.places() > 1;
-        let fetch = offers.then(|| Fetch::new(station, door)).transpose()?;
+        let fetch = offers.then(|| Fetch::new(station, (door, taken.life))).transpose()?;
         let scratch = filled(0, shape.message_bytes as usize)?;
         let life = taken.keep();
         let places = shape.place(Node(shape.all.saturating_sub(1))) + 1;

@@ -63,6 +63,7 @@ pub struct Member {
     /// Calls that functions have made which are pending.
     pub(super) within: Vec<Within>,
     auto: Auto,
+    /// What it offers.
     pub(super) shelf: Shelf,
     pub(super) replies: Replies,
     pub(super) look_at: Time,
@@ -107,7 +108,8 @@ impl Member {
         for before in Station::lives(station.first_life(), life) {
             inbox.queue().reclaim(station.number(node, before));
         }
-        let shelf = Shelf::new(station, node, Table::Own)?;
+        let [shelf, replies] = [Table::Offers, Table::Replies].map(|table| Shelf::new(station, (node, life), table));
+        let (shelf, replies) = (shelf?, Replies::new(replies?));
         let mut peers = Peers::new(station);
         peers.settle(node, life, node);
         let config = Config { message_max: station.shape().message_bytes, ..settings(Config::new(node, life)) };
@@ -132,7 +134,7 @@ impl Member {
             within: Vec::new(),
             auto: Auto::default(),
             shelf,
-            replies: Replies::default(),
+            replies,
             look_at: Time::ZERO,
             seen: 0,
             probe_at: Time::NEVER,

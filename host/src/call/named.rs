@@ -3,7 +3,7 @@
 use umbra_core::chain::{Life, Node, peek_reply, set_carried};
 use umbra_core::key::{Key, Span};
 
-use super::offer::is_own;
+use super::offer::is_reply_of;
 use super::station::{Seat, Station};
 
 /// Where a reply lies that is not laid out: nowhere.
@@ -23,7 +23,7 @@ pub(super) fn vouch(station: &Station, from: Node, life: Life, message: &mut [u8
         // Whoever sits here, or has. Of those elsewhere the border has seen to it.
         && station.shape().is_here(from)
         && sitter.life != Life(0)
-        && (sitter.life != life || !is_own(carried.span.key, sitter.home))
+        && (sitter.life != life || !is_reply_of(carried.span.key, sitter.home))
     {
         rename(message, Span { key: NOWHERE, ..carried.span });
     }
@@ -49,13 +49,13 @@ pub(super) mod tests {
 
     #[test]
     fn nobody_answers_with_what_others_have_laid_out() {
-        const BORDER: u32 = 1 << 16;
+        const OFFERED: u32 = 1 << 16;
         let station = Station::create("named", Shape { offer_bytes: 4096, ..Shape::new(2) }).unwrap();
         let members = [0, 1].map(|node| Member::join(&station, Node(node)).unwrap());
         let life = |at: usize| members[at].machine.config().life;
         let named = |owner: u32| {
-            let region = if owner & BORDER == 0 { 0 } else { OFFERS as u32 };
-            let key = Key::new(Peer::rank(WorldRank(owner & !BORDER)).unwrap(), region, 0);
+            let region = if owner & OFFERED == 0 { OFFERS as u32 } else { 0 };
+            let key = Key::new(Peer::rank(WorldRank(owner & !OFFERED)).unwrap(), region, 0);
             answer_about(Span { key, offset: 0, len: 8 })
         };
         for (owner, from, life, is_its_own) in [
@@ -64,8 +64,8 @@ pub(super) mod tests {
             (1, Node(0), life(0), false),
             // What an earlier life has laid out is gone.
             (1, Node(1), Life(life(1).0 - 1), false),
-            // A line of the border's, not of its own.
-            (1 | BORDER, Node(1), life(1), false),
+            // What it offers to anybody is no reply.
+            (1 | OFFERED, Node(1), life(1), false),
         ] {
             let mut message = named(owner);
             vouch(&station, from, life, &mut message);

@@ -1,6 +1,6 @@
 //! Large data that lies with its maker: copied once, read there by many members.
 //!
-//! Every member has memory of its own in the station ([`Shape::offer_bytes`](super::Shape::offer_bytes)).
+//! Every member has memory of its own for it in the station ([`Shape::offer_bytes`](super::Shape::offer_bytes)).
 //! [`Member::offer`] copies data into it, a call carries the [span](Offer::data), and functions read where it lies
 //! ([`Local::read`], [`Local::look`]): the tree moves 24 bytes, whatever it looks like. Its maker takes it back when
 //! nobody needs it any more, usually after the call.
@@ -34,7 +34,7 @@
 
 use umbra_core::atomic::{AtomicU64, Ordering, fence};
 use umbra_core::cell::{Bytes, CellError};
-use umbra_core::chain::{Data, Node};
+use umbra_core::chain::{Data, Life, Node};
 use umbra_core::key::{Key, Span};
 use umbra_core::memory::{AllocError, Block, Extent, Memory};
 use umbra_core::peer::{Peer, WorldRank};
@@ -45,16 +45,15 @@ use super::member::Member;
 use super::shape::LINE;
 use super::station::{Station, StationError};
 
-/// Offers of one member at once.
+/// Offers of one member at once, and long replies.
 pub(super) const OFFERS: usize = 32;
 
-/// Whose table of offers a line is in.
+/// Which table of a member a line is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Table {
-    /// Its member's.
-    Own,
-    /// That of the border, for replies of members elsewhere: these have memory of their own, which they leave as soon as they
-    /// are read. What calls carry down stays until they end, and they may wait for such a reply.
+    /// What calls carry down: it stays until they end.
+    Offers,
+    /// What answers carry up: calls wait for it, so it has memory of its own, which it leaves as soon as it is read.
     Replies,
 }
 
@@ -62,7 +61,7 @@ impl Table {
     /// How keys name a line of it.
     const fn region(self, slot: usize) -> u32 {
         match self {
-            Table::Own => slot as u32,
+            Table::Offers => slot as u32,
             Table::Replies => (OFFERS + slot) as u32,
         }
     }
@@ -71,16 +70,16 @@ impl Table {
     fn of(key: Key) -> Option<(Table, usize)> {
         let at = key.region() as usize;
         if at < OFFERS {
-            Some((Table::Own, at))
+            Some((Table::Offers, at))
         } else {
             Some((Table::Replies, at - OFFERS)).filter(|&(_, at)| at < OFFERS)
         }
     }
 }
 
-/// Whether a key names a line of the table of this member.
-pub(super) fn is_own(key: Key, node: Node) -> bool {
-    Node(key.owner().to_bits()) == node && matches!(Table::of(key), Some((Table::Own, _)))
+/// Whether a key names a place where this member lays replies out.
+pub(super) fn is_reply_of(key: Key, node: Node) -> bool {
+    Node(key.owner().to_bits()) == node && matches!(Table::of(key), Some((Table::Replies, _)))
 }
 
 /// Why data cannot be offered.
@@ -90,8 +89,8 @@ pub enum OfferError {
     /// There is no memory for it, or not now.
     #[error("no memory to offer data in: {0}; give the station more of it, or take offers back")]
     Memory(#[from] AllocError),
-    /// There are as many as there can be, long replies that are to be read included.
-    #[error("{OFFERS} offers and long replies of this member are there: take an offer back, or have replies read")]
+    /// There are as many as there can be.
+    #[error("{OFFERS} offers of this member are there: take one back")]
     TooMany,
     /// The station.
     #[error(transparent)]
@@ -181,7 +180,7 @@ const fn generation(serial: u64) -> u32 {
     (serial >> 1) as u32 & ((1 << Key::GENERATION_BITS) - 1)
 }
 
-/// The memory of a member that it offers data in.
+/// The memory of a member that it offers data in, or that in which its long replies lie.
 #[derive(Debug)]
 pub(super) struct Shelf {
     /// No other one of this process has it.
@@ -191,15 +190,17 @@ pub(super) struct Shelf {
     memory: Memory<Vec<Block>>,
     taken: u32,
     /// Bytes that were copied in.
-    copied: u64,
+    pub(super) copied: u64,
 }
 
 impl Shelf {
-    /// Takes the memory over from an earlier life, of whose offers none is there any more.
-    pub(super) fn new(station: &Station, node: Node, table: Table) -> Result<Shelf, StationError> {
+    /// Takes the memory over as this life of the member, from an earlier one of whose offers none is there any more.
+    pub(super) fn new(station: &Station, (node, life): (Node, Life), table: Table) -> Result<Shelf, StationError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let bytes = station.shape().offer_bytes;
-        for at in 0..if bytes == 0 { 0 } else { OFFERS } {
+        // Whoever is the first does not touch it: looking takes memory as well.
+        let is_fresh = bytes == 0 || life == station.first_life();
+        for at in 0..if is_fresh { 0 } else { OFFERS } {
             station.offer(node, table, at)?.take_back();
         }
         // There are whole lines of it, so that all the bytes that were asked for can be had at once.
@@ -371,8 +372,7 @@ impl Local<'_> {
 }
 
 impl Member {
-    /// Copies data to where the functions of others read it. Long replies of this member have room there as well until their
-    /// readers have read them.
+    /// Copies data to where the functions of others read it. Long replies of this member have memory of their own.
     ///
     /// # Errors
     /// [`OfferError`].
@@ -392,7 +392,7 @@ impl Member {
     /// Bytes that were copied to be read by others: what was offered, and long replies.
     #[must_use]
     pub const fn offered_bytes(&self) -> u64 {
-        self.shelf.copied
+        self.shelf.copied + self.replies.copied()
     }
 }
 

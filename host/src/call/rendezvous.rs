@@ -5,7 +5,7 @@
 //! and a member for one reply of a child more, however many children it has, unless they have to wait for one another.
 //!
 //! ```text
-//! function, callbacks ──► Held ── the answer is sent ──► Laid, in the member's own memory in the station
+//! function, callbacks ──► Held ── the answer is sent ──► Laid, in the member's memory for replies in the station
 //!                          ▲                               │ its span, in the answer
 //!                          └────── callback ◄── copy ◄──────┘ read, and released, by the parent
 //! ```
@@ -14,8 +14,10 @@
 //! is done with it, or until the time of the call is over, because readers may be gone. A reader also says so of what it
 //! does not read because its call has ended. An answer whose reply finds no room waits, and keeps no other message waiting.
 //!
-//! A parent reads and releases without needing room, and what it cannot combine yet it [copies](arrived). So no replies wait for each
-//! other in a circle, unless more than it may copy wait at one parent.
+//! No answers wait in a circle, whatever their calls wait for. An answer waits only for replies that its own member has laid out before,
+//! because nothing else lies in that memory: what calls carry down, and hold until they are answered, has its own. Each of these
+//! replies is read in the next turn of its parent, who needs no room for it: what it cannot combine yet it [copies](arrived). Only where
+//! more wait at one parent than it may copy do the rest stay where they are until it has combined some.
 
 mod arrived;
 mod spare;
@@ -100,8 +102,10 @@ enum NoRoom {
 }
 
 /// The long replies of one member, and of those that live with it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Replies {
+    /// Where they are laid out.
+    shelf: Shelf,
     held: Vec<Held>,
     laid: Vec<Laid>,
     arrived: Arrived,
@@ -110,6 +114,17 @@ pub(super) struct Replies {
 }
 
 impl Replies {
+    /// None so far; they are laid out on this shelf.
+    pub(super) fn new(shelf: Shelf) -> Replies {
+        let (held, laid, unlaid) = (Vec::new(), Vec::new(), Vec::new());
+        Replies { shelf, held, laid, arrived: Arrived::default(), unlaid, spare: Spare::default() }
+    }
+
+    /// Bytes that were laid out so far.
+    pub(super) const fn copied(&self) -> u64 {
+        self.shelf.copied
+    }
+
     /// Whether no call has a reply here.
     pub(super) const fn is_empty(&self) -> bool {
         self.held.is_empty() && self.laid.is_empty() && self.unlaid.is_empty() && self.arrived.is_empty()
@@ -118,11 +133,6 @@ impl Replies {
     /// Whether an answer waits for room.
     pub(super) const fn are_waiting(&self) -> bool {
         !self.unlaid.is_empty()
-    }
-
-    /// Whether a reply is to be read by others.
-    pub(super) const fn lie_here(&self) -> bool {
-        !self.laid.is_empty()
     }
 
     /// Runs the user's code, and gives it the memory for such a reply if it has one.
@@ -193,7 +203,6 @@ impl Replies {
     fn lay(
         &mut self,
         station: &Station,
-        shelf: &mut Shelf,
         (from, to): (Node, Node),
         message: &mut [u8],
         latest: Time,
@@ -204,7 +213,7 @@ impl Replies {
         }
         let (call, until) = (carried.call, latest.min(now() + carried.budget));
         if let Some(reply) = self.take(call, from) {
-            match shelf.offer(station, reply.data(), Some(to)) {
+            match self.shelf.offer(station, reply.data(), Some(to)) {
                 Ok(offer) => {
                     self.spare.give(reply.memory);
                     self.laid.push(Laid { call, node: from, reader: to, offer, until });
@@ -229,8 +238,9 @@ impl Replies {
     }
 
     /// Takes back what its reader is done with, or nobody waits for any more.
-    fn collect(&mut self, station: &Station, shelf: &mut Shelf, at: Time) {
-        self.laid.retain(|laid| {
+    fn collect(&mut self, station: &Station, at: Time) {
+        let Replies { shelf, laid, .. } = self;
+        laid.retain(|laid| {
             let stays = laid.until > at && !laid.offer.is_released(station);
             if !stays {
                 shelf.take_back(station, &laid.offer);
@@ -242,7 +252,7 @@ impl Replies {
     /// A message came from a member for one here.
     pub(super) fn note(&mut self, (from, to): (Node, Node), message: &[u8]) {
         self.arrived.note(to, message);
-        let is_given = self.lie_here() || self.are_waiting();
+        let is_given = !self.laid.is_empty() || self.are_waiting();
         if is_given && let Some((call, false)) = peek_cancel(message) {
             self.give_up(call, (to, from));
         }
@@ -311,9 +321,9 @@ impl Member {
     /// Lays the reply out that an answer in the buffer tells of; how long the message is that is sent now, if any is: an answer may
     /// wait for room, and who asks for it again is told so.
     pub(super) fn lay(&mut self, from: Node, to: Node, len: usize) -> Option<usize> {
-        let Member { replies, shelf, station, buffer, .. } = self;
+        let Member { replies, station, buffer, .. } = self;
         let message = buffer.get_mut(..len)?;
-        match replies.lay(station, shelf, (from, to), message, Time::NEVER) {
+        match replies.lay(station, (from, to), message, Time::NEVER) {
             Ok(()) => Some(len),
             Err(NoRoom::Still) => {
                 let mut word = [0; HEAD];
@@ -333,7 +343,7 @@ impl Member {
         if self.replies.is_empty() {
             return false;
         }
-        self.replies.collect(&self.station, &mut self.shelf, at);
+        self.replies.collect(&self.station, at);
         let mut sent = false;
         for mut unlaid in std::mem::take(&mut self.replies.unlaid) {
             let (from, to, len) = (unlaid.from, unlaid.to, unlaid.message.len());
@@ -341,7 +351,7 @@ impl Member {
                 continue;
             }
             let Unlaid { until, message, .. } = &mut unlaid;
-            if self.replies.lay(&self.station, &mut self.shelf, (from, to), message, *until).is_err() {
+            if self.replies.lay(&self.station, (from, to), message, *until).is_err() {
                 self.replies.unlaid.push(unlaid);
             } else if let Some(place) = self.buffer.get_mut(..len) {
                 place.copy_from_slice(&unlaid.message);

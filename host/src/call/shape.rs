@@ -36,7 +36,8 @@ pub struct Shape {
     pub messages: u32,
     /// Bytes of the longest message.
     pub message_bytes: u32,
-    /// Bytes in which each member can offer data, and keep long replies for whoever reads them; no memory is used before that.
+    /// Bytes in which each member can offer data, and as many besides in which it keeps long replies for whoever reads them; what
+    /// was never used of both takes no memory.
     pub offer_bytes: u64,
 }
 
@@ -128,7 +129,7 @@ impl Shape {
         self.seats_at() + self.all as usize * LINE
     }
 
-    /// Of the table and the memory of one member.
+    /// Of one table and its memory.
     pub(super) const fn offer_words(self) -> usize {
         let words = (self.offer_bytes as usize).div_ceil(8 * LINE) * LINE;
         if words == 0 { 0 } else { OFFERS * LINE + words }
@@ -138,9 +139,9 @@ impl Shape {
         Ok(self.inboxes_at() + usize::from(self.members) * self.inbox_words()?)
     }
 
-    /// Tables and memories of offers: one of each member, and one for the replies of members elsewhere.
+    /// Tables and memories: for the offers of each member here, and behind these for the long replies of each.
     pub(super) const fn offer_areas(self) -> usize {
-        self.members as usize + if self.places() > 1 { 1 } else { 0 }
+        2 * self.members as usize
     }
 
     pub(super) fn words(self) -> Result<usize, ShapeError> {

@@ -6,8 +6,8 @@
 //! seats    for each member on all hosts 16 words: the process that sits there, its life, and whose inbox is its own; of the first
 //!          in each place, one more than the number of the machine, or zero
 //! inboxes  for each member here a channel; only its owner receives
-//! offers   if there are bytes to offer data in: for each member here a table and these bytes; only that one writes. Where there are
-//!          members elsewhere, one more of each, for their long replies; only the border writes
+//! offers   if there are bytes to offer data in: for each member here a table and these bytes; only that one writes
+//! replies  the same once more for each, for long replies that are to be read
 //! ```
 //!
 //! A meeting place can be one of several that are joined ([`border`](super::border)): then members on other hosts have
@@ -29,7 +29,7 @@ use super::shape::{self, LINE, SEAT_BITS, Shape};
 use crate::sys::process::ProcessId;
 use crate::sys::segment::{Mapping, Segment, SegmentError};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"umbrcal8");
+const MAGIC: u64 = u64::from_le_bytes(*b"umbrcal9");
 /// Lives that a place begins in a second; those that it has had when another one takes its seat are numbered lower.
 const LIVES: u128 = 16;
 /// Lives that follow each other and have a number each. With one more, the highest number would be a member's: in an inbox
@@ -179,17 +179,17 @@ impl Station {
         Messages::attach_in(self.memory_of(node)?, &self.inbox).map_err(StationError::Inbox)
     }
 
-    /// Where a table of offers begins: that of a member, or that of replies of members elsewhere.
+    /// Where a table of a member begins.
     fn offers_at(&self, node: Node, table: Table) -> Result<usize, StationError> {
         let (words, at) = (self.shape.offer_words(), self.at(node)?);
-        let area = if table == Table::Replies { usize::from(self.shape.members) } else { at };
+        let area = if table == Table::Replies { usize::from(self.shape.members) + at } else { at };
         if words == 0 || area >= self.shape.offer_areas() {
             return Err(StationError::NoSeat(node));
         }
         Ok(self.shape.offers_at().map_err(StationError::Shape)? + area * words)
     }
 
-    /// A line of a table of offers.
+    /// A line of such a table.
     pub(super) fn offer(&self, node: Node, table: Table, at: usize) -> Result<Slot<'_>, StationError> {
         match self.segment.words((self.offers_at(node, table)? + at.min(OFFERS - 1) * LINE) * 8, 5)? {
             [serial, offset, len, done, reader] => Ok(Slot { serial, offset, len, done, reader }),
@@ -304,6 +304,23 @@ impl Seat<'_> {
 mod tests {
     use super::super::Member;
     use super::*;
+
+    #[test]
+    fn memory_for_offers_and_replies_takes_none_before_it_is_used() {
+        const PAGE: usize = 4096;
+        let shape = Shape { messages: 16, offer_bytes: 1 << 20, ..Shape::new(64) };
+        let station = Station::create("station", shape).unwrap();
+        let (from, to) = (shape.offers_at().unwrap() * 8, shape.words().unwrap() * 8);
+        assert_eq!(to - from, 2 * 64 * (OFFERS * LINE * 8 + (1 << 20)));
+        // The first page may be that of an inbox as well.
+        let first = from.next_multiple_of(PAGE);
+        let held = || station.segment.held(first, to - first);
+        let mut members: Vec<Member> = shape.here().map(|node| Member::join(&station, node).unwrap()).collect();
+        assert_eq!(held(), 0);
+        let offer = members[1].offer(&[1; 10 * PAGE]).unwrap();
+        assert!((10..=13).contains(&(held() / PAGE as u64)), "{}", held());
+        members[1].take_back(offer);
+    }
 
     #[test]
     fn inboxes_that_nobody_has_used_take_hardly_any_memory_also_when_somebody_has_left() {

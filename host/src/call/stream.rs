@@ -33,7 +33,6 @@ use umbra_core::chain::{Call, Handle, StartError};
 use super::answer::{Reply, WaitError};
 use super::member::Member;
 use super::offer::{OFFERS, Offer, OfferError};
-use crate::sys::clock::now;
 
 /// Which part of the data a call is about; the first bytes of its header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,10 +131,8 @@ impl Member {
         let (mut offset, mut laid) = (0, None);
         let result = loop {
             let has_place = begun.len() < window.calls;
-            let next = laid.take().map(Ok).or_else(|| {
-                let is_first = begun.is_empty();
-                has_place.then(|| self.lay_next(data, &mut offset, window, is_first)).flatten()
-            });
+            let next = laid.take().map(Ok);
+            let next = next.or_else(|| has_place.then(|| self.lay_next(data, &mut offset, window)).flatten());
             match next {
                 Some(Ok((segment, offer))) => {
                     let header = segment.header(call.header);
@@ -161,7 +158,6 @@ impl Member {
             match self.wait(handle, window.patience) {
                 Ok(reply) => {
                     self.take_back(offer);
-                    self.tend_replies(now());
                     each(segment, reply);
                 }
                 Err(error) => {
@@ -183,39 +179,17 @@ impl Member {
         result
     }
 
-    /// Offers the segment that begins at `offset`, if there is one, and moves that on. The first one under way waits where replies
-    /// that are to be read have its room.
+    /// Offers the segment that begins at `offset`, if there is one, and moves that on.
     fn lay_next(
         &mut self,
         data: &[u8],
         offset: &mut usize,
         window: Window,
-        is_first: bool,
     ) -> Option<Result<(Segment, Offer), OfferError>> {
         let rest = data.get(*offset..).filter(|rest| !rest.is_empty())?;
         let bytes = rest.get(..window.segment).unwrap_or(rest);
-        let mut offered = None;
-        let mut is_ready = |member: &mut Member| {
-            // Answers that wait for room are given it first: a stream would never leave them any. What else has it is not a
-            // stream's to wait for.
-            let may_be_read = member.replies.lie_here();
-            if member.replies.are_waiting() && (may_be_read || !is_first) {
-                return false;
-            }
-            let tried = member.offer(bytes);
-            let waits = may_be_read && tried.as_ref().is_err_and(OfferError::is_for_now);
-            offered = Some(tried);
-            !waits
-        };
-        if !is_ready(self) {
-            if !is_first {
-                return None;
-            }
-            self.serve_until(window.patience, is_ready);
-        }
-        let offered = offered.unwrap_or_else(|| self.offer(bytes));
         let segment = Segment { offset: *offset as u64, len: bytes.len() as u64, total: data.len() as u64 };
-        Some(offered.map(|offer| {
+        Some(self.offer(bytes).map(|offer| {
             *offset += bytes.len();
             (segment, offer)
         }))

@@ -2,12 +2,12 @@
 //!
 //! It serves for a minute at most, or makes a call first, and ends with the test that started it.
 //!
-//! `call-member NODE [call | watched | count FILE | scripted ROOM]`: the meeting place is the descriptor that
-//! standard input is. With `call` it makes a call over all members before it serves, in which the last member hangs;
-//! with `watched` it lets its functions be looked at; with `count` it has a
-//! function of its own in place of the built-in one that gathers, as which it tells how often it was woken, and in how
-//! many calls it was asleep when the request came, and computes until there is such a file if the header names it; with
-//! `scripted` it is one of a crowd (`umbra_tests::crowd`).
+//! `call-member NODE [call | watched | count FILE | cross ROUNDS MEMBER... | scripted ROOM]`: the meeting place is the
+//! descriptor that standard input is. With `call` it makes a call over all members before it serves, in which the last member
+//! hangs; with `watched` it lets its functions be looked at; with `count` it has a function of its own in place of the built-in
+//! one that gathers, as which it tells how often it was woken, and in how many calls it was asleep when the request came, and
+//! computes until there is such a file if the header names it; with `cross` it makes so many calls over these members, all of
+//! whom do the same, and ends if one fails; with `scripted` it is one of a crowd (`umbra_tests::crowd`).
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "this program is test code: what surprises it ends it")]
 
@@ -20,7 +20,7 @@ use std::time::Duration;
 use umbra::call::{Member, Station, built_in};
 use umbra::sys::process::end_with_starter;
 use umbra_core::chain::{Node, Verdict};
-use umbra_tests::call::{Act, call, header, member};
+use umbra_tests::call::{Act, call, cross, header, member};
 use umbra_tests::crowd::{Room, Scripted};
 
 fn main() {
@@ -34,6 +34,9 @@ fn main() {
         let room = Room::of(&arguments.collect::<Vec<_>>()).unwrap();
         return Scripted::join(&station, node, room).serve(Duration::from_secs(120), || false);
     }
+    if what.as_deref() == Some("cross") {
+        return crosses(&station, node, arguments);
+    }
     let mut member = member(&station, node, 2);
     match what.as_deref() {
         Some("count") => return count(member, arguments.next().unwrap().into()),
@@ -44,6 +47,17 @@ fn main() {
         }
         None => {}
     }
+    member.serve_until(Duration::from_secs(60), |_| false);
+}
+
+/// Makes calls over members that do so as well, once all are there.
+fn crosses(station: &Station, node: Node, arguments: impl Iterator<Item = String>) {
+    let mut member = member(station, node, 32);
+    let numbers: Vec<u32> = arguments.map(|argument| argument.parse().unwrap()).collect();
+    let (rounds, members) = numbers.split_first().unwrap();
+    let members: Vec<Node> = members.iter().copied().map(Node).collect();
+    assert!(member.serve_until(Duration::from_secs(30), |member| member.sees(&members).is_none()));
+    cross(&mut member, &members, *rounds as usize);
     member.serve_until(Duration::from_secs(60), |_| false);
 }
 

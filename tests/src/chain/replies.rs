@@ -103,9 +103,9 @@ pub(super) struct Told {
 /// The long replies of all machines.
 #[derive(Debug)]
 pub(super) struct Replies {
-    /// Bytes that each machine has for replies that are to be read.
+    /// Bytes that each machine has for replies that are to be read, and for nothing else.
     pub(super) room: usize,
-    /// Machines that have none until then.
+    /// Machines that have none until then, as if replies of other calls lay there.
     pub(super) lacking: HashMap<Node, Time>,
     /// How much later things happened than they were to.
     pub(super) behind: Lapse,

@@ -5,7 +5,7 @@
 //! it has with its maker, and that place asks for it here. So nobody sees a part of it, and there is one copy in each place, however
 //! many members of it are asked and by whom.
 //!
-//! Bounded: what is fetched lies in [`Shape::offer_bytes`](super::super::Shape) of one seat, replies in as many of their own, and
+//! Bounded: what is fetched lies in [`Shape::offer_bytes`](super::super::Shape) of one seat, replies in as many of the same, and
 //! at most [`WINDOW`] bytes are asked of one place at once; requests are counted. One for which there is no memory is refused for
 //! lack of room and made again later, like any other; an answer is [kept](super::kept).
 //!
@@ -17,7 +17,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::mem::take;
 
-use umbra_core::chain::{CallId, Carried, Data, Node, peek_reply};
+use umbra_core::chain::{CallId, Carried, Data, Life, Node, peek_reply};
 use umbra_core::channel::Header;
 use umbra_core::key::Span;
 use umbra_core::time::{Lapse, Time};
@@ -80,8 +80,8 @@ pub(super) struct Fetch {
 }
 
 impl Fetch {
-    /// Fetches into the memory of this seat.
-    pub(super) fn new(station: &Station, door: Node) -> Result<Fetch, StationError> {
+    /// Fetches into the memory of this seat, which was taken in this life.
+    pub(super) fn new(station: &Station, door: (Node, Life)) -> Result<Fetch, StationError> {
         let places = station.shape().places() as usize;
         Ok(Fetch {
             station: station.clone(),

@@ -1,6 +1,6 @@
 //! Data of members elsewhere that is here or on its way, and who wants it.
 
-use umbra_core::chain::{CallId, Node};
+use umbra_core::chain::{CallId, Life, Node};
 use umbra_core::channel::Header;
 use umbra_core::key::Span;
 use umbra_core::time::Time;
@@ -21,9 +21,9 @@ pub(super) struct Shelves {
 }
 
 impl Shelves {
-    pub(super) fn new(station: &Station, door: Node) -> Result<Shelves, StationError> {
+    pub(super) fn new(station: &Station, door: (Node, Life)) -> Result<Shelves, StationError> {
         let shelf = |table| Shelf::new(station, door, table);
-        Ok(Shelves { data: shelf(Table::Own)?, replies: shelf(Table::Replies)? })
+        Ok(Shelves { data: shelf(Table::Offers)?, replies: shelf(Table::Replies)? })
     }
 
     /// The one for what this reader has, or anybody.

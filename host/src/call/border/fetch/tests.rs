@@ -16,7 +16,7 @@ const START: Time = Time(1);
 fn fetch() -> Fetch {
     let shape = Shape { offer_bytes: 4096, ..Shape::new(2) }.joined(0, 3);
     let station = Station::create("fetch", shape).unwrap();
-    Fetch::new(&station, Node(1)).unwrap()
+    Fetch::new(&station, (Node(1), Life(1))).unwrap()
 }
 
 /// What a message from there says of 800 bytes, the first that are laid out there.
