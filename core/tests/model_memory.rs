@@ -123,12 +123,15 @@ proptest! {
     #[test]
     fn t81_only_offsets_of_ranges_in_use_are_freed(
         rubbish in any::<u32>(),
+        records in 2usize..60,
+        words in 1usize..2000,
         shift in 0u32..9,
         steps in prop::collection::vec(step(), 1..200),
     ) {
-        // The words that lead from offsets to records may hold anything.
+        // The words that lead from offsets to records may hold anything, and be as few as one.
         let granule = Granule::new(1 << shift).unwrap();
-        let mut memory = Offsets::new(vec![Block::default(); 60], vec![rubbish % 64; 2000], 300_000, granule);
+        let words = vec![rubbish % 64; words.min(1 << (words % 12))];
+        let mut memory = Offsets::new(vec![Block::default(); records], words, 300_000, granule);
         let mut used = Used::new();
         for step in steps {
             let freed = match step {
@@ -148,6 +151,9 @@ proptest! {
                 let expected = used.remove(&offset).ok_or(NotAllocated { offset });
                 prop_assert_eq!(memory.free(offset), expected);
                 prop_assert_eq!(memory.free(offset), Err(NotAllocated { offset }));
+            }
+            for (&offset, &len) in &used {
+                prop_assert_eq!(memory.look_up(offset).map(|extent| (extent.offset, extent.len)), Ok((offset, len)));
             }
             agree(memory.memory(), &used, memory.memory().capacity_bytes());
         }

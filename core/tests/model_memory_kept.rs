@@ -131,9 +131,11 @@ proptest! {
     #[test]
     fn by_offset_a_kept_range_is_not_in_use(
         rubbish in any::<u32>(),
+        records in 2usize..60,
+        words in prop_oneof![1usize..8, 1usize..600],
         steps in prop::collection::vec((any::<bool>(), 0u64..600), 1..300),
     ) {
-        let (blocks, starts) = (vec![Block::default(); 60], vec![rubbish % 64; 500]);
+        let (blocks, starts) = (vec![Block::default(); records], vec![rubbish % 64; words]);
         let mut memory = Offsets::with_lists(blocks, starts, 8000, sixteen(), vec![QuickFit::NO_RANGE; 30], 9);
         let mut used = Used::new();
         for (takes, number) in steps {

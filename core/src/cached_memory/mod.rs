@@ -68,7 +68,7 @@ pub use uncut::UNCUT;
 use crate::cache::slot::{List, Slot};
 use crate::cache::{Found, Index, Interrupted, State};
 use crate::memory::bins::Bins;
-use crate::memory::{Block, Figures, Granule, Offsets};
+use crate::memory::{Block, Figures, Granule, Tiling};
 use line::{Line, Need};
 use pinned::Pinned;
 use uncut::Uncut;
@@ -137,7 +137,7 @@ pub struct Statistics {
 /// The cached memory; `I` finds the place of data by its id.
 #[derive(Clone, Debug)]
 pub struct CachedMemory<B, S, R, T, W, I> {
-    space: Offsets<B, T>,
+    space: Tiling<B, T>,
     slots: S,
     runs: R,
     pinned: Pinned<W>,
@@ -212,7 +212,7 @@ where
         slots.as_mut().fill(Slot::EMPTY);
         runs.as_mut().fill(Run::EMPTY);
         let mut memory = CachedMemory {
-            space: Offsets::new(blocks, starts, u64::from(granules) * granule.bytes(), granule),
+            space: Tiling::new(blocks, starts, u64::from(granules) * granule.bytes(), granule),
             slots,
             runs,
             pinned: Pinned::new(bits, granules),

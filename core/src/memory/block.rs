@@ -65,6 +65,8 @@ pub(super) enum State {
     Free,
     /// Handed out.
     Used,
+    /// Given back and kept whole; nothing else of it differs from one that is handed out.
+    Kept,
 }
 
 impl Block {

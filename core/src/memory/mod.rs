@@ -36,21 +36,26 @@ pub(crate) mod bins;
 mod block;
 mod error;
 mod figures;
+mod fold;
 mod offsets;
 mod quick_fit;
+mod spare;
+mod starts;
 mod tiles;
+mod tiling;
 
 pub use block::{Block, Extent, Granule};
 pub use error::{AllocError, NotAllocated};
 pub use figures::Figures;
 pub use offsets::Offsets;
-pub(crate) use offsets::Tile;
 pub use quick_fit::QuickFit;
+pub(crate) use tiling::{Tile, Tiling};
 
 use crate::error::Stale;
 use crate::id::Id;
 use bins::{Bin, Bins, Links, NIL};
 use block::State;
+use fold::Fold;
 
 /// Free ranges of the request's own bin that are looked at before a longer range is cut.
 pub const PEEK: usize = 2;
@@ -70,6 +75,8 @@ pub struct Memory<S> {
     free_ranges: u32,
     /// The record of the range at offset 0.
     first: u32,
+    /// Where records of ranges in use are put by their offset, if so.
+    homes: Option<Fold>,
 }
 
 impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
@@ -94,12 +101,14 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
         for (index, block) in (0..count).zip(records.iter_mut()) {
             let next = if index + 1 < count { index + 1 } else { NIL };
             let generation = block.generation.next();
-            *block = Block { generation, links: Links { prev: NIL, next }, ..Block::default() };
+            // In front of the first is NIL, too.
+            *block = Block { generation, links: Links { prev: index.wrapping_sub(1), next }, ..Block::default() };
         }
         let spare = if count == 0 { NIL } else { 0 };
         let (free, used_ranges, free_ranges) = (0, 0, 0);
         let (bins, capacity, first) = (Bins::EMPTY, granules, spare);
-        let mut memory = Memory { blocks, bins, spare, granule, capacity, free, used_ranges, free_ranges, first };
+        let mut memory =
+            Memory { blocks, bins, spare, granule, capacity, free, used_ranges, free_ranges, first, homes: None };
         if granules > 0
             && let Some(all) = memory.take_record()
         {

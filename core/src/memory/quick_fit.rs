@@ -17,8 +17,8 @@
 //! # Ok::<(), AllocError>(())
 //! ```
 //!
-//! Invariants: a kept range is one in use to the memory beneath, under a generation that nobody was given; it is on the
-//! list of exactly its length.
+//! Invariants: a kept range is one in use to the memory beneath, but for its state, and under a generation that nobody was
+//! given; it is on the list of exactly its length.
 //!
 //! *Cost*: `alloc` and `free` of a length that has a list touch the list and one record; otherwise they are those of
 //! [`Memory`]. An `alloc` that finds no room frees all that is kept, and looks at each list: one such call may take as long
@@ -30,6 +30,7 @@
 //! 1988.
 
 use super::bins::NIL;
+use super::block::State;
 use super::{AllocError, Block, Extent, Figures, Memory};
 use crate::error::Stale;
 use crate::id::Id;
@@ -104,6 +105,7 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>, L: AsRef<[u32]> + AsMut<[u32]>> QuickFi
             let kept = core::mem::replace(list, block.links.next);
             self.kept -= 1;
             self.kept_granules -= granules;
+            self.memory.at(kept).state = State::Used;
             return Ok(self.memory.extent(kept));
         }
         self.memory.alloc(len).or_else(|error| self.again(error, |memory| memory.alloc(len)))
@@ -162,14 +164,20 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>, L: AsRef<[u32]> + AsMut<[u32]>> QuickFi
     #[inline]
     pub fn free_block(&mut self, block: Id<Block>) -> Result<(), Stale> {
         self.memory.used(block)?;
-        let index = block.index();
+        self.give_back(block.index());
+        Ok(())
+    }
+
+    /// Gives the range of a record in use back; tells its length in granules.
+    #[inline]
+    pub(super) fn give_back(&mut self, index: u32) -> u32 {
         let len = self.memory.get(index).len;
         let room = self.kept < self.most && len <= self.most_granules - self.kept_granules;
         match self.lists.as_mut().get_mut(len as usize - 1).filter(|_| room) {
             Some(list) => {
                 let next = core::mem::replace(list, index);
                 let record = self.memory.at(index);
-                (record.generation, record.links.next) = (record.generation.next(), next);
+                (record.generation, record.state, record.links.next) = (record.generation.next(), State::Kept, next);
                 self.kept += 1;
                 self.kept_granules += len;
             }
@@ -177,7 +185,7 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>, L: AsRef<[u32]> + AsMut<[u32]>> QuickFi
                 self.memory.release(index);
             }
         }
-        Ok(())
+        len
     }
 
     /// The range of a record in use.

@@ -12,10 +12,15 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
         let (start, rest) = (whole.start + gap, whole.len - gap - len);
         if gap == 0 && rest == 0 {
             self.unlink(found);
-            self.mark(found, Used);
-            return Some(self.hand_out(found));
+            let Some(used) = self.take_home(found, start) else {
+                self.mark(found, Used);
+                return Some(self.hand_out(found));
+            };
+            self.insert(used, (whole.before, Used), (whole.after, Used), start, len);
+            self.give_record(found);
+            return Some(self.hand_out(used));
         }
-        let used = self.take_record()?;
+        let used = self.take_record_at(start)?;
         if gap == 0 {
             self.resize(found, rest);
             self.at(found).start = start + len;
@@ -99,13 +104,13 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
     fn join(&mut self, before: (u32, State), after: (u32, State)) {
         let records = self.blocks.as_mut();
         if let Some(block) = records.get_mut(before.0 as usize) {
-            debug_assert!(block.state == before.1);
+            debug_assert!((block.state == Free) == (before.1 == Free));
             (block.after, block.after_free) = (after.0, after.1 == Free);
         } else {
             self.first = after.0;
         }
         if let Some(block) = records.get_mut(after.0 as usize) {
-            debug_assert!(block.state == after.1);
+            debug_assert!((block.state == Free) == (after.1 == Free));
             (block.before, block.before_free) = (before.0, before.1 == Free);
         }
     }
@@ -135,21 +140,6 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
             self.at(index).len = len;
             self.link(index);
         }
-    }
-
-    #[inline]
-    pub(super) fn take_record(&mut self) -> Option<u32> {
-        let index = self.spare;
-        self.spare = self.blocks.as_ref().get(index as usize)?.links.next;
-        Some(index)
-    }
-
-    #[inline]
-    fn give_record(&mut self, index: u32) {
-        let next = core::mem::replace(&mut self.spare, index);
-        let record = self.at(index);
-        record.state = State::Spare;
-        record.links.next = next;
     }
 
     #[inline]

@@ -25,7 +25,7 @@
 //! [`QuickFit`] does.
 //!
 //! *Cost*: that of the core's operation, and a lock that is held for it. Who waits is woken to be the first in line, and then
-//! whenever there may be room. 64 bytes a range, 4 a granule, and 4 KiB for the lists.
+//! whenever there may be room. 66 bytes a range at most, and 4 KiB for the lists.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -74,7 +74,8 @@ impl Memory {
         let granules = MakeError::granules(capacity, granule, ranges)?;
         // Two free ranges never touch.
         let blocks = reserved((ranges as usize).saturating_mul(2).saturating_add(1), Block::default)?;
-        let (starts, lists) = (reserved(granules, || 0)?, reserved(Self::LISTS.min(granules), || QuickFit::NO_RANGE)?);
+        let starts = reserved(Offsets::words_for(granules, ranges as usize), || 0)?;
+        let lists = reserved(Self::LISTS.min(granules), || QuickFit::NO_RANGE)?;
         let memory = Offsets::with_lists(blocks, starts, capacity, granule, lists, Self::KEPT);
         let waiters = reserved(waiters, || Waiter::EMPTY)?;
         Ok(Memory(Shared::new(Guard::new(Waiting::new(Ranges::new(memory), waiters)))))

@@ -10,7 +10,8 @@
 //! Ours keeps freed ranges whole on lists by length ([`QuickFit`]). *Without lists* it joins them at once ([`Memory`]).
 //! `offset-allocator` and the buddy allocator keep their records beside the memory, as we do; `rlsf` and `talc` write
 //! them into it, which a memory behind a wire cannot serve. The buddy allocator knows only what is free and is told
-//! each length again. *By offset* is ours where a range is freed by its offset alone, with a word for each unit.
+//! each length again. *By offset* is ours where a range is freed by its offset alone, with records in large pages as on a
+//! host.
 #![allow(clippy::expect_used, reason = "a bench that cannot be set up ends")]
 
 mod inband;

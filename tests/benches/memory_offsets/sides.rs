@@ -4,6 +4,7 @@
 
 use buddy_system_allocator::FrameAllocator;
 use offset_allocator::{Allocation, Allocator};
+use umbra::sys::heap::reserved;
 use umbra_core::id::Id;
 use umbra_core::memory::{Block, Granule, Memory, Offsets, QuickFit};
 
@@ -70,8 +71,11 @@ impl Arena for Offsets<Vec<Block>, Vec<u32>, Vec<u32>> {
 
     fn new() -> Self {
         let unit = Granule::new(UNIT).expect("a power of two");
-        let starts = vec![0; (CAPACITY / UNIT) as usize];
-        let (blocks, lists) = (vec![Block::default(); 2 * RANGES + 1], vec![QuickFit::NO_RANGE; LISTS]);
+        // As `umbra::cache::Memory` lends them, in large pages where the system gives some.
+        let blocks = reserved(2 * RANGES + 1, Block::default).expect("memory for the records");
+        let words = Offsets::words_for((CAPACITY / UNIT) as usize, RANGES);
+        let starts = reserved(words, || 0).expect("memory for the words");
+        let lists = vec![QuickFit::NO_RANGE; LISTS];
         Offsets::with_lists(blocks, starts, CAPACITY, unit, lists, KEPT)
     }
 
