@@ -463,6 +463,26 @@ static void too_many(void)
     CHECK(total == 2 && figures().open == 0 && sum(seen->runs) == runs + 2 * (OPEN + 1));
 }
 
+/* The dead are left out of a call that wants that, and named. */
+static void leave_out(void)
+{
+    static const uint32_t listed[2] = {MORTAL, 1};
+    struct umbra_gpc_call call;
+    struct umbra_gpc_answer answer;
+    uint32_t missed[2] = {99, 99};
+    doing = "s16, left out";
+    memset(&call, 0, sizeof call);
+    memset(&answer, 0, sizeof answer);
+    call.size = sizeof call, answer.size = sizeof answer;
+    call.function = "bare";
+    call.members = listed, call.count = 2;
+    call.mode = UMBRA_GPC_SKIP_DEAD;
+    answer.unreached_members = missed, answer.unreached_capacity = 2;
+    must(umbra_gpc_exec(maker, &call, &answer));
+    CHECK(answer.ok == 2 && answer.failed == 0 && answer.unreached == 1 && answer.unknown == 0);
+    CHECK(answer.unreached_count == 1 && missed[0] == MORTAL && missed[1] == 99);
+}
+
 static void the_dead(pid_t child)
 {
     static int with_it[2] = {MORTAL, 1};
@@ -474,6 +494,7 @@ static void the_dead(pid_t child)
     /* It sees who has died. */
     must(umbra_gpc_serve(maker, 1000));
     refused_both("s16", &call, UMBRA_EPEER, "member 17 is dead");
+    leave_out();
 }
 
 /* ---- who takes part ---- */

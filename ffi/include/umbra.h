@@ -1537,6 +1537,9 @@ int umbra_gpc_parents(const struct umbra_gpc_edge *edges, size_t count, uint32_t
 #define UMBRA_GPC_DEDUP 32          /* whoever is listed again counts once, where it is listed first */
 #define UMBRA_GPC_RENDEZVOUS 64     /* replies stay with their members until they are combined, in any case where they are too
                                      * long for messages: up to offer_bytes of the station */
+#define UMBRA_GPC_SKIP_DEAD 128     /* members known to be dead are left out, and named as unreached_members, also of a call that is
+                                     * done: the others have run it then. A stated tree is one over all members: whoever hangs
+                                     * below one that is left out hangs below the next one above it */
 #define UMBRA_GPC_COORDINATE 65536  /* the function does not run at the maker */
 
 /* As long as a call may take; within another one UMBRA_FOREVER is as long as that. */
@@ -1612,7 +1615,7 @@ struct umbra_gpc_answer {
     size_t size;                    /* sizeof(struct umbra_gpc_answer) */
     uint32_t ok;                    /* what became of the members: the four add up */
     uint32_t failed;
-    uint32_t unreached;             /* their function has not run and will not */
+    uint32_t unreached;             /* their function has not run and will not; of a call that is done, those who were left out */
     uint32_t unknown;               /* it may have run, once */
     void *header;                   /* the reply, with room for it */
     size_t header_capacity;
@@ -1630,7 +1633,7 @@ struct umbra_gpc_answer {
 
 /* Begins a call and does not wait. What is wrong with it is said before anything is sent, and the next call is taken.
  * -UMBRA_ENOFUNCTION: the function or the callback is not registered here; -UMBRA_ETOOLONG: a header, data, replies, members or
- * levels are more than calls may have; -UMBRA_EPEER: a member is dead; -UMBRA_EFULL: too many calls are open here, retry when one
+ * levels are more than calls may have; -UMBRA_EPEER: a member is dead, and not to be left out; -UMBRA_EFULL: too many calls are open here, retry when one
  * has ended; -UMBRA_EINVAL: all else, such as a member that is listed twice or is not known, a tree that is none, or a reply that
  * no callback combines. The detail says which member, position or length it is. */
 int umbra_gpc_start(umbra_member member, const struct umbra_gpc_call *wanted, umbra_call *call);

@@ -76,9 +76,10 @@ pub(crate) unsafe fn tell(result: Result<&Reply, &CallFailure>, answer: *mut Ans
         Ok(reply) => (&reply.header, &reply.data, Vec::new()),
         Err(failure) => (&[], &[], failure.records.iter().map(record).collect()),
     };
-    let unreached: Vec<u32> = result.err().map_or(&[][..], |failure| &failure.unreached).iter().map(number).collect();
+    let unreached = result.map_or_else(|failure| &failure.unreached, |reply| &reply.skipped);
+    let unreached: Vec<u32> = unreached.iter().map(number).collect();
     let tallies = match result {
-        Ok(reply) => Tallies { ok: reply.members, ..Default::default() },
+        Ok(reply) => Tallies { ok: reply.members, unreached: reply.skipped.len() as u32, ..Default::default() },
         Err(failure) => failure.tallies,
     };
     (told.ok, told.failed, told.unreached, told.unknown) =

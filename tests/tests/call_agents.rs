@@ -348,6 +348,12 @@ fn umbra_call_runs_functions_of_ranks_and_names_who_is_missing() {
     let (output, text) = agent.umbra_call(&["sum", "--members", "6-9", "--reply", "8"]);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("member 8 is dead"), "{text}");
+    let (output, text) = agent.umbra_call(&["sum", "--members", "6-9", "--reply", "8", "--skip-dead"]);
+    assert!(output.status.success() && text.contains("\n  1600000000000000\n"), "6 + 7 + 9: {text}");
+    assert!(text.contains("\n  left out, as dead: 8\n") && text.contains("sum over 4 members"), "{text}");
+    let (output, text) = agent.umbra_call(&["sum", "--members", "6-9", "--reply", "8", "--skip-dead", "--json"]);
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {text}"));
+    assert!(said["done"] == true && said["unreached"] == 1 && said["unreached_members"][0] == 8, "{said:#}");
     // The others go on.
     let (output, text) = agent.umbra_call(&["sum", "--members", "6,7,9", "--reply", "8"]);
     assert!(output.status.success() && text.contains("\n  1600000000000000\n"), "6 + 7 + 9: {text}");

@@ -3,7 +3,8 @@
 use super::frame::{Role, Walk};
 use super::layout::Layout;
 use super::machine::Handle;
-use super::message::{Caps, Mode};
+use super::message::Caps;
+use super::mode::Mode;
 use super::name::{CallId, Edge, Life, Node, Tag};
 use super::reply::Written;
 use super::report::Tallies;
@@ -86,6 +87,8 @@ pub struct Context {
     pub(super) class: u8,
     /// The function runs here, too; not so for a maker that only coordinates.
     pub(super) takes_part: bool,
+    /// Members that its maker left out, as they are dead.
+    pub(super) skipped: u32,
     /// It was run before and is to be asked again.
     pub(super) probed: bool,
     pub(super) woken: bool,
@@ -148,6 +151,7 @@ impl Context {
         height: 0,
         class: 0,
         takes_part: true,
+        skipped: 0,
         probed: false,
         woken: false,
         cancelled: false,

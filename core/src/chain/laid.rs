@@ -5,6 +5,7 @@
 
 use super::column::most;
 use super::machine::Machine;
+use super::mode::Mode;
 use super::name::Node;
 use super::start::{Plan, StartError};
 use super::storage::Storage;
@@ -21,7 +22,7 @@ const ORDER: usize = 2;
 const IDS: usize = ORDER;
 const SIZES: usize = 3;
 const LINKS: usize = 4;
-const SCRATCH: usize = 6;
+pub(super) const SCRATCH: usize = 6;
 
 /// The list of the last call, as long as it lies in the scratch memory and nobody has died or come to live here.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,18 @@ pub(super) struct Listed {
     all_home: bool,
     /// In the preorder of which tree it lies there too, and whether that is led.
     order: Option<(Shape, bool)>,
+}
+
+/// Who is in a call.
+#[derive(Clone, Copy)]
+pub(super) struct Among<'a> {
+    /// As they were stated.
+    pub(super) members: &'a [Node],
+    /// Members, with the maker.
+    pub(super) len: u32,
+    /// Members that are left out, as they are dead.
+    pub(super) skipped: u32,
+    pub(super) all_home: bool,
 }
 
 /// What is known of the tree of a call.
@@ -56,16 +69,16 @@ impl<S: Storage> Machine<S> {
         }
     }
 
-    /// Writes the list to the scratch memory, the maker first, and checks its members; its length, and whether all of them
-    /// live here. Whoever is listed again is left out if that is wanted.
-    pub(super) fn list(&mut self, members: &[Node], dedup: bool) -> Result<(u32, bool), StartError> {
+    /// Writes the list to the scratch memory, the maker first, and checks its members. Whoever is listed again is left out if that
+    /// is wanted, and so is whoever is dead.
+    pub(super) fn list<'a>(&mut self, members: &'a [Node], mode: Mode) -> Result<Among<'a>, StartError> {
         if let Some(last) = self.listed
             && self.is_given(&last, members)
         {
-            return Ok((last.len, last.all_home));
+            return Ok(Among { members, len: last.len, skipped: 0, all_home: last.all_home });
         }
         self.listed = None;
-        let root = self.config.node;
+        let (root, dedup) = (self.config.node, mode.contains(Mode::DEDUP));
         let max = self.scratch.as_ref().len() / SCRATCH;
         if max == 0 || (members.len() > max && !dedup) {
             let len = 1 + members.iter().filter(|&&id| id != root).count();
@@ -75,7 +88,7 @@ impl<S: Storage> Machine<S> {
         }
         self.next_list();
         let (list, scratch, peers) = (self.lists, self.scratch.as_mut(), self.peers.as_mut());
-        let (mut len, mut names_root, mut all_home) = (1, false, true);
+        let (mut len, mut skipped, mut names_root, mut all_home) = (1, 0, false, true);
         peers.get_mut(root.index()).ok_or(StartError::UnknownId(root))?.mark(list, 0);
         if let Some(place) = scratch.first_mut() {
             *place = root.0;
@@ -89,30 +102,37 @@ impl<S: Storage> Machine<S> {
                 continue;
             }
             let peer = peers.get_mut(id.index()).ok_or(StartError::UnknownId(id))?;
-            if peer.dead {
+            if peer.dead && !mode.contains(Mode::SKIP_DEAD) {
                 return Err(StartError::DeadId(id));
             }
-            all_home &= peer.at_home;
-            match peer.mark(list, len) {
+            let position = len + skipped;
+            match peer.mark(list, position) {
                 Some(_) if dedup => continue,
-                Some(first) => return Err(StartError::DuplicateId { id, first, second: len }),
-                None if len as usize == max => return Err(StartError::TooMany { members: members.len() + 1, max }),
+                Some(first) => return Err(StartError::DuplicateId { id, first, second: position }),
+                None if position as usize == max => {
+                    return Err(StartError::TooMany { members: members.len() + 1, max });
+                }
                 None => {}
             }
+            if peer.dead {
+                skipped += 1;
+                continue;
+            }
+            all_home &= peer.at_home;
             if let Some(place) = scratch.get_mut(len as usize) {
                 *place = id.0;
             }
             len += 1;
         }
         let given = members.len() as u32;
-        // Who was left out for standing there twice is not, unless that is wanted again.
+        // Who was left out for standing there twice, or being dead, is not, unless that is wanted again.
         if given + u32::from(!names_root) == len {
             let start = GIVEN * len as usize;
             let places = scratch.get_mut(start..start + members.len()).unwrap_or(&mut []);
             places.iter_mut().zip(members).for_each(|(place, id)| *place = id.0);
             self.listed = Some(Listed { len, given, all_home, order: None });
         }
-        Ok((len, all_home))
+        Ok(Among { members, len, skipped, all_home })
     }
 
     /// Whether these members were stated for the last call.
@@ -124,16 +144,12 @@ impl<S: Storage> Machine<S> {
         last.given as usize == members.len() && given.is_some_and(|given| differ(given) == 0)
     }
 
-    pub(super) fn lay_out(&mut self, plan: Plan<'_>, len: u32) -> Result<Laid, StartError> {
-        let count = len as usize;
-        let scratch = &mut self.scratch.as_mut()[..SCRATCH * count];
-        let (before, links) = scratch.split_at_mut(LINKS * count);
-        let (before, sizes) = before.split_at_mut(SIZES * count);
-        let (before, order) = before.split_at_mut(ORDER * count);
-        let (_, parents) = before.split_at_mut(PARENTS * count);
+    pub(super) fn lay_out(&mut self, plan: Plan<'_>, among: &Among<'_>) -> Result<Laid, StartError> {
+        let (len, skipped) = (among.len, among.skipped);
+        let (count, all) = (len as usize, (len + skipped) as usize);
         match plan {
             // Whoever makes the call has chosen already.
-            Plan::Auto => return self.lay_out(Plan::Shape(Shape::BINARY), len),
+            Plan::Auto => return self.lay_out(Plan::Shape(Shape::BINARY), among),
             Plan::Shape(shape) => {
                 let (height, fan_out) = (shape.depth(len), shape.fan_out(len));
                 return Ok(Laid { stated: false, shape, led: false, height, fan_out });
@@ -143,17 +159,28 @@ impl<S: Storage> Machine<S> {
                 let (height, fan_out) = (below.min(1) + shape.depth(below), shape.fan_out(below).max(below.min(1)));
                 return Ok(Laid { stated: false, shape, led: true, height, fan_out });
             }
-            Plan::Parents(stated) if stated.len() != count => {
-                let index = stated.len().min(count) as u32;
+            Plan::Parents(stated) if stated.len() != all => {
+                let index = stated.len().min(all) as u32;
                 return Err(StartError::BadTree(BadTree { index, reason: explicit::Reason::Range }));
             }
-            Plan::Parents(stated) => parents.copy_from_slice(stated),
-            Plan::Function(parent_of) => explicit::from_function(|at| parent_of(len, at), parents),
+            Plan::Parents(_) | Plan::Function(_) if skipped > 0 => self.graft(plan, among)?,
+            Plan::Parents(stated) => self.parents(count).copy_from_slice(stated),
+            Plan::Function(parent_of) => explicit::from_function(|at| parent_of(len, at), self.parents(count)),
         }
         // The list as it was stated is written over.
         self.listed = None;
+        let scratch = &mut self.scratch.as_mut()[..SCRATCH * count];
+        let (before, links) = scratch.split_at_mut(LINKS * count);
+        let (before, sizes) = before.split_at_mut(SIZES * count);
+        let (before, order) = before.split_at_mut(ORDER * count);
+        let (_, parents) = before.split_at_mut(PARENTS * count);
         let layout = explicit::lay_out(parents, order, sizes, links).map_err(StartError::BadTree)?;
         Ok(Laid { stated: true, shape: Shape::FLAT, led: false, height: layout.height, fan_out: layout.fan_out })
+    }
+
+    /// Where the parents of so many positions are stated.
+    fn parents(&mut self, count: usize) -> &mut [u32] {
+        &mut self.scratch.as_mut()[PARENTS * count..ORDER * count]
     }
 
     pub(super) fn children_of_root(&self, laid: &Laid, len: u32) -> u32 {

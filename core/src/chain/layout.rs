@@ -194,6 +194,11 @@ impl Layout {
         self.data_at as usize..self.end as usize
     }
 
+    /// The names of so many who were left out, at the maker alone.
+    pub(super) const fn skipped_range(&self, skipped: u32) -> Range<usize> {
+        self.end as usize..self.end as usize + 4 * skipped as usize
+    }
+
     pub(super) const fn reply_len(&self) -> usize {
         self.kids_at as usize
     }

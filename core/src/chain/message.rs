@@ -24,6 +24,7 @@
 //! long it is waited for; the budget of every other response is 0.
 
 use super::list::Packed;
+use super::mode::Mode;
 use super::name::{CallId, Edge, Life, Node, Tag};
 use super::report::{Record, Tallies};
 use crate::codec::{Reader, Short, Writer, filled};
@@ -44,32 +45,6 @@ pub const FAILURE: usize = 48;
 pub(super) const FLAGS: usize = 2;
 /// Bytes of a span in place of data.
 pub(super) const SPAN: usize = 24;
-
-bitflags::bitflags! {
-    /// How a call is to be treated, at every member.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
-    pub struct Mode: u16 {
-        /// Go on after failures and report all of them; without it the first failure answers at once.
-        const COLLECT = 1;
-        /// After a failure, tell those who have not answered to stop.
-        const CANCEL_ON_FAIL = 2;
-        /// Combine answers in the order of the children, not in that of their arrival.
-        const ORDERED = 4;
-        /// Send the request on before the function runs.
-        const CUT_THROUGH = 8;
-        /// The data is a span that lies elsewhere.
-        const SPAN = 16;
-        /// A member that is listed again counts once, where it is listed first; without it such a call is refused. Positions of a
-        /// stated tree are those of the list that is left. It is asked where the call is made, and not sent.
-        const DEDUP = 32;
-        /// Replies are not in answers: their data stays with whoever drives the machine that wrote it, and an answer has the
-        /// span where it lies, or nothing if there is none. [`Work::with_data`](super::Work::with_data) tells more.
-        const RENDEZVOUS = 64;
-    }
-}
-
-/// A message has a byte for it.
-const _: () = assert!(Mode::all().bits() <= u8::MAX as u16);
 
 /// What a message is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -171,7 +146,7 @@ impl Head {
         if version != VERSION {
             return Err(Unread::Version(head));
         }
-        if Mode::from_bits(flags).is_none() { Err(Unread::Malformed) } else { Ok(head) }
+        if Mode::SENT.bits() | flags == Mode::SENT.bits() { Ok(head) } else { Err(Unread::Malformed) }
     }
 }
 
@@ -382,7 +357,7 @@ mod tests {
         let edge = Edge { index: 1, generation: 2, ordinal: 3 };
         for seq in [1, u64::from(u32::MAX), 7 << 32, (1 << 40) - 1] {
             let call = CallId { root: Node(4), life: Life(5), seq };
-            let head = Head { mode: Mode::all(), attempt: 6, class: 7, a: 8, b: 9, ..Head::new(Kind::Ask, call, edge) };
+            let head = Head { mode: Mode::SENT, attempt: 6, class: 7, a: 8, b: 9, ..Head::new(Kind::Ask, call, edge) };
             let mut bytes = [0; HEAD];
             assert_eq!(head.emit_bare(&mut bytes), Ok(HEAD));
             assert_eq!(Head::parse(&mut Reader::new(&bytes)), Ok(head));

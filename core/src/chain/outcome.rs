@@ -8,11 +8,13 @@ use super::context::{Context, NO_KID, Own, RECORDS, State};
 use super::kids::{Kid, Kids, Stand};
 use super::layout::Came;
 use super::machine::{Action, Handle, Machine};
-use super::message::{Failure, Mode, Response};
+use super::message::{Failure, Response};
+use super::mode::Mode;
 use super::name::CallId;
 use super::reach::{Reach, Unreached};
 use super::report::{Code, Record, Stage, Tallies};
 use super::storage::Storage;
+use super::user::Members;
 use crate::codec::{Reader, Writer};
 use crate::error::Stale;
 use crate::time::Time;
@@ -20,10 +22,13 @@ use crate::time::Time;
 /// How a call ended that was started here.
 #[derive(Clone, Debug)]
 pub enum Outcome<'a> {
-    /// At every member the function ended well once, and so did the callback for every child.
+    /// At every member the function ended well once, and so did the callback for every child; who was dead before and
+    /// [left out](Mode::SKIP_DEAD) is none.
     Done {
         /// Members, with the one who made the call.
         members: u32,
+        /// Those beside them who were left out ([`Mode::SKIP_DEAD`]).
+        skipped: Members<'a>,
         /// The header of the reply.
         header: &'a [u8],
         /// The data of the reply.
@@ -39,6 +44,7 @@ pub struct Report<'a> {
     /// What became of all members.
     pub tallies: Tallies,
     records: &'a [u8],
+    skipped: Members<'a>,
     reach: Reach<'a>,
 }
 
@@ -50,13 +56,22 @@ impl Report<'_> {
     }
 
     /// Members that were certainly not reached: their function has not run and will not. They are at most as many as the
-    /// tally counts, and fewer where neither tree nor records tell who the others are.
+    /// tally counts, and fewer where neither tree nor records tell who the others are. The last of them are those who were
+    /// [left out](Self::skipped).
     #[must_use]
     pub fn unreached(&self) -> Unreached<'_> {
-        let named = self.reach.unreached(self.records());
+        let named = self.reach.unreached(self.records(), self.skipped());
         // Records are what others said: if they name more than were counted, one of both is wrong.
         let is_sound = named.clone().count() <= self.tallies.unreached as usize;
         if is_sound { named } else { named.silent() }
+    }
+}
+
+impl<'a> Report<'a> {
+    /// Members that were left out, as they were dead before ([`Mode::SKIP_DEAD`]), in the order of the list.
+    #[must_use]
+    pub fn skipped(&self) -> Members<'a> {
+        self.skipped.clone()
     }
 }
 
@@ -255,15 +270,16 @@ impl<S: Storage> Machine<S> {
         let start = handle.index() as usize * self.slab;
         let memory = self.words.as_ref().get(start..start + self.slab).ok_or(Stale)?;
         let bytes = memory.as_bytes();
+        let (layout, walk) = (&context.layout, &context.walk);
+        let skipped = Members(bytes.get(layout.skipped_range(context.skipped)).ok_or(Stale)?.as_chunks().0);
         if context.well {
             let header = bytes.get(..usize::from(context.reply.header)).ok_or(Stale)?;
             let at = usize::from(context.caps.header);
             let data = bytes.get(at..at + context.reply.data as usize).ok_or(Stale)?;
-            return Ok(Some(Outcome::Done { members: context.tallies.ok, header, data }));
+            return Ok(Some(Outcome::Done { members: context.tallies.ok, skipped, header, data }));
         }
         let first = context.layout.record_range(0).start;
         let records = bytes.get(first..first + usize::from(context.records) * Record::BYTES).ok_or(Stale)?;
-        let (layout, walk) = (&context.layout, &context.walk);
         let reach = Reach {
             list: Came { bytes, base: 0 }.list(layout),
             shape: context.shape,
@@ -274,7 +290,9 @@ impl<S: Storage> Machine<S> {
             // Whoever moved out of a walk, or had none, walks through nobody.
             rest: if walk.top.piece.len > 0 { walk.top.next } else { layout.members },
         };
-        Ok(Some(Outcome::Failed(Report { tallies: context.tallies, records, reach })))
+        let mut tallies = context.tallies;
+        tallies.unreached += context.skipped;
+        Ok(Some(Outcome::Failed(Report { tallies, records, skipped, reach })))
     }
 
     /// Whether any part of a call is under way here, or its answer was not taken.

@@ -4,7 +4,8 @@
 //! refuses a request in the name of its receiver ([`busy`]). One that joins memories which are not the same carries
 //! data that lies in the first ([`Carried`]), and puts where it lies now into the request.
 
-use super::message::{FLAGS, Head, Kind, Mode, Request, Response, SPAN, span_bytes, span_of};
+use super::message::{FLAGS, Head, Kind, Request, Response, SPAN, span_bytes, span_of};
+use super::mode::Mode;
 use super::name::{CallId, Edge};
 use crate::codec::Reader;
 use crate::key::Span;

@@ -70,6 +70,11 @@ impl PeerEntry {
         None
     }
 
+    /// Where the member stands in the list that was checked last, if it does.
+    pub(super) const fn position(&self) -> u32 {
+        self.seen.1
+    }
+
     /// Forgets in which list the member stood.
     pub(super) const fn unmark(&mut self) {
         self.seen = (0, 0);

@@ -21,9 +21,10 @@ use core::fmt;
 use super::context::RECORDS;
 use super::kids::{Kid, Stand, pieces};
 use super::list::List;
-use super::message::Mode;
+use super::mode::Mode;
 use super::name::Node;
 use super::report::{Code, Record, Stage};
+use super::user::Members;
 use crate::tree::{Piece, Shape};
 
 /// What the maker of a call that has failed knows of it.
@@ -85,14 +86,15 @@ impl<'a> Reach<'a> {
         (record.count == took).then_some(Piece { start: start + 1, len: len - 1 })
     }
 
-    /// Who was certainly not reached, by these records.
-    pub(super) fn unreached(self, records: impl Iterator<Item = Record>) -> Unreached<'a> {
+    /// Who was certainly not reached, by these records; and those who were left out.
+    pub(super) fn unreached(self, records: impl Iterator<Item = Record>, skipped: Members<'a>) -> Unreached<'a> {
         let below = records.take(RECORDS).filter_map(|record| self.below(&record)).collect();
-        Unreached { reach: self, below, at: 0 }
+        Unreached { reach: self, below, at: 0, skipped }
     }
 }
 
-/// Members that were certainly not reached, in the order of the tree: each after whoever is above it; see
+/// Members that were certainly not reached, in the order of the tree: each after whoever is above it, and those who were left out
+/// at last; see
 /// [`Report::unreached`](super::Report::unreached).
 #[derive(Clone)]
 pub struct Unreached<'a> {
@@ -100,10 +102,11 @@ pub struct Unreached<'a> {
     reach: Reach<'a>,
     below: heapless::Vec<Piece, RECORDS>,
     at: u32,
+    skipped: Members<'a>,
 }
 
 impl Unreached<'_> {
-    /// Names nobody any more.
+    /// Names nobody any more but those who were left out.
     pub(super) fn silent(self) -> Self {
         Unreached { at: u32::MAX, ..self }
     }
@@ -129,7 +132,8 @@ impl Iterator for Unreached<'_> {
 
     fn next(&mut self) -> Option<Node> {
         loop {
-            let (place, node) = (self.at, self.reach.list.id(self.at)?);
+            let place = self.at;
+            let Some(node) = self.reach.list.id(place) else { return self.skipped.next() };
             self.at += 1;
             if self.names(place) {
                 return Some(node);
@@ -194,7 +198,7 @@ mod tests {
     }
 
     fn names(reach: Reach<'_>, records: &[Record]) -> Vec<Node> {
-        reach.unreached(records.iter().copied()).collect()
+        reach.unreached(records.iter().copied(), Members(&[])).collect()
     }
 
     #[test]

@@ -6,11 +6,13 @@ use zerocopy::IntoBytes;
 
 use super::context::{Context, NO_KID};
 use super::functions;
-use super::laid::Laid;
+use super::laid::{Among, Laid};
 use super::layout::{Layout, Sizes, frames_of};
 use super::machine::{Handle, Machine};
-use super::message::{Caps, Mode, SPAN, span_bytes};
+use super::message::{Caps, SPAN, span_bytes};
+use super::mode::Mode;
 use super::name::{CallId, Node, Tag};
+use super::skipped;
 use super::storage::Storage;
 use super::user::Data;
 use crate::time::{Lapse, Time};
@@ -149,7 +151,7 @@ pub enum StartError {
     },
     /// A member is not known.
     UnknownId(Node),
-    /// A member is known to be dead.
+    /// A member is known to be dead, and [not to be left out](Mode::SKIP_DEAD).
     DeadId(Node),
     /// The stated tree is none.
     BadTree(BadTree),
@@ -253,11 +255,12 @@ impl<S: Storage> Machine<S> {
         if budget > BUDGET_MAX {
             return Err(StartError::TooMuchTime);
         }
-        let (len, all_home) = self.list(call.members, call.mode.contains(Mode::DEDUP))?;
+        let among = self.list(call.members, call.mode)?;
+        let Among { len, skipped: left_out, all_home, .. } = among;
         if call.callback == Tag::NONE && call.caps.bytes() > 0 && len > 1 {
             return Err(StartError::ReplyWithoutCallback);
         }
-        let sent = call.mode - Mode::DEDUP;
+        let sent = call.mode & Mode::SENT;
         let span;
         let (data, data_len, mode) = match call.data {
             Data::Bytes(bytes) => (bytes, bytes.len() as u64, sent - Mode::SPAN),
@@ -281,11 +284,11 @@ impl<S: Storage> Machine<S> {
             Plan::Auto => {
                 let suited = auto::shape(len - 1, call.weight(), all_home);
                 // A narrow one where there is memory for few children only, a low one where there are few classes.
-                let first = self.room(Plan::Shape(suited), class, sizes);
-                let second = first.or_else(|_| self.room(Plan::Shape(Shape::BINARY), class, sizes));
-                second.or_else(|_| self.room(Plan::Shape(Shape::FLAT), class, sizes))
+                let first = self.room(Plan::Shape(suited), class, sizes, &among);
+                let second = first.or_else(|_| self.room(Plan::Shape(Shape::BINARY), class, sizes, &among));
+                second.or_else(|_| self.room(Plan::Shape(Shape::FLAT), class, sizes, &among))
             }
-            plan => self.room(plan, class, sizes),
+            plan => self.room(plan, class, sizes, &among),
         }?;
         if (class == 0 && self.open >= self.config.open_max) || !self.admits_start(class, call.within) {
             return Err(StartError::WouldBlock);
@@ -304,6 +307,7 @@ impl<S: Storage> Machine<S> {
             height: laid.height as u8,
             class,
             takes_part: call.at_root,
+            skipped: left_out,
             deadline,
             slack: Self::slack(budget, laid.height as u8),
             caps: call.caps,
@@ -321,6 +325,9 @@ impl<S: Storage> Machine<S> {
             if let Some(place) = bytes.get_mut(layout.list_range()) {
                 laid.write_list(self.scratch.as_mut(), &mut self.listed, place, len);
             }
+            if let Some(place) = bytes.get_mut(layout.skipped_range(left_out)).filter(|place| !place.is_empty()) {
+                skipped::write_names(self.peers.as_ref(), self.config.node, call.members, place);
+            }
             for (range, from) in [(layout.header_range(), call.header), (layout.data_range(), data)] {
                 if let Some(place) = bytes.get_mut(range) {
                     place.copy_from_slice(from);
@@ -334,8 +341,14 @@ impl<S: Storage> Machine<S> {
 
     /// The tree of a call of this class, and where in its memory what lies, if both may be.
     #[inline]
-    fn room(&mut self, plan: Plan<'_>, class: u8, sizes: Sizes) -> Result<(Laid, Layout), StartError> {
-        let laid = self.lay_out(plan, sizes.list)?;
+    fn room(
+        &mut self,
+        plan: Plan<'_>,
+        class: u8,
+        sizes: Sizes,
+        among: &Among<'_>,
+    ) -> Result<(Laid, Layout), StartError> {
+        let laid = self.lay_out(plan, among)?;
         let height = u32::from(class) + laid.height;
         let max = u32::from(self.config.classes.checked_sub(1).unwrap_or(u8::MAX));
         if height > max {
@@ -358,6 +371,10 @@ impl<S: Storage> Machine<S> {
             needed: needed as usize,
             allowed: if layout.end as usize > allowed { allowed } else { self.config.message_max as usize },
         })?;
+        let needed = layout.skipped_range(among.skipped).end;
+        if needed > allowed {
+            return Err(StartError::TooLarge { needed, allowed });
+        }
         Ok((laid, layout))
     }
 }

@@ -7,7 +7,8 @@
 use super::context::{NO_KID, Out, Own, State};
 use super::kids::{Kid, Kids, Stand};
 use super::machine::{Action, Handle, Machine};
-use super::message::{Mode, span_of};
+use super::message::span_of;
+use super::mode::Mode;
 use super::name::{CallId, Node};
 use super::reply::Reply;
 use super::report::{Code, Record, Stage};
@@ -108,9 +109,9 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Members of a subtree, in preorder.
+/// Members: those of a subtree in preorder, or those who are [left out](Mode::SKIP_DEAD) in the order of the list.
 #[derive(Clone, Debug)]
-pub struct Members<'a>(&'a [[u8; 4]]);
+pub struct Members<'a>(pub(super) &'a [[u8; 4]]);
 
 impl Iterator for Members<'_> {
     type Item = Node;

@@ -15,7 +15,7 @@ pub struct Failure {
     /// Who failed, where, and why.
     pub records: Vec<Record>,
     /// Who was certainly not reached, each after whoever is above it in the tree: at most as many as the tally counts, and fewer
-    /// where it is not known [who the others are](umbra_core::chain::Report::unreached).
+    /// where it is not known [who the others are](umbra_core::chain::Report::unreached). Those who were left out are the last of them.
     pub unreached: Vec<Node>,
 }
 
@@ -23,14 +23,16 @@ impl Failure {
     /// Who was not reached, in words; `None` if nobody is known by name.
     #[must_use]
     pub fn not_reached(&self) -> Option<impl fmt::Display + '_> {
-        (!self.unreached.is_empty()).then_some(Names { known: &self.unreached, all: self.tallies.unreached })
+        let among = if self.unreached.len() < self.tallies.unreached as usize { ", among others" } else { "" };
+        (!self.unreached.is_empty()).then_some(Names { what: "not reached", among, known: &self.unreached })
     }
 }
 
-/// Members by name, of so many.
+/// Members by name, and what is said of them.
 struct Names<'a> {
+    what: &'a str,
+    among: &'a str,
     known: &'a [Node],
-    all: u32,
 }
 
 impl Names<'_> {
@@ -40,9 +42,8 @@ impl Names<'_> {
 
 impl fmt::Display for Names<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let among = if self.known.len() < self.all as usize { ", among others" } else { "" };
         let (shown, more) = self.known.split_at(self.known.len().min(Names::MOST));
-        write!(f, "not reached{among}: ")?;
+        write!(f, "{}{}: ", self.what, self.among)?;
         for (at, node) in shown.iter().enumerate() {
             write!(f, "{}{node}", if at == 0 { "" } else { ", " })?;
         }
@@ -66,18 +67,32 @@ impl std::error::Error for Failure {}
 pub struct Reply {
     /// Members, all of which ended well.
     pub members: u32,
+    /// Those beside them who were left out, as they were dead ([`Mode::SKIP_DEAD`](umbra_core::chain::Mode::SKIP_DEAD)).
+    pub skipped: Vec<Node>,
     /// The header of the combined reply.
     pub header: Vec<u8>,
     /// Its data.
     pub data: Vec<u8>,
 }
 
+impl Reply {
+    /// Who was left out, in words; `None` if nobody was.
+    #[must_use]
+    pub fn left_out(&self) -> Option<impl fmt::Display + '_> {
+        let what = "left out, as dead";
+        (!self.skipped.is_empty()).then_some(Names { what, among: "", known: &self.skipped })
+    }
+}
+
 /// The answer to a call that has ended.
 pub(super) fn answer(outcome: &Outcome<'_>) -> Result<Reply, Failure> {
     match outcome {
-        Outcome::Done { members, header, data } => {
-            Ok(Reply { members: *members, header: header.to_vec(), data: data.to_vec() })
-        }
+        Outcome::Done { members, skipped, header, data } => Ok(Reply {
+            members: *members,
+            skipped: skipped.clone().collect(),
+            header: header.to_vec(),
+            data: data.to_vec(),
+        }),
         Outcome::Failed(report) => Err(Failure {
             tallies: report.tallies,
             records: report.records().collect(),

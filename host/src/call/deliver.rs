@@ -33,7 +33,7 @@
 
 use std::time::Duration;
 
-use umbra_core::chain::{Code, Handle, Record, Stage, Tallies};
+use umbra_core::chain::{Code, Handle, Node, Record, Stage, Tallies};
 
 use super::answer::{Failure, Reply, WaitError};
 use super::member::Member;
@@ -44,6 +44,8 @@ use crate::pool::{Allocation, Error};
 pub struct Delivered {
     /// Members, all of which ended well.
     pub members: u32,
+    /// Those beside them who were left out, as they were dead.
+    pub skipped: Vec<Node>,
     /// The header of the combined reply.
     pub header: Vec<u8>,
     /// Bytes of its data.
@@ -68,16 +70,17 @@ impl Member {
         self.refuse_heirs()?;
         let origin = self.node;
         let delivered = match self.replies.answer(&self.machine, handle)?.ok_or(WaitError::NotYet)? {
-            Ok(Reply { members, header, data }) => match into.kind().and_then(|_| into.write(0, &data)) {
-                Ok(()) => Ok(Delivered { members, header, len: data.len() as u64 }),
+            Ok(Reply { members, skipped, header, data }) => match into.kind().and_then(|_| into.write(0, &data)) {
+                Ok(()) => Ok(Delivered { members, skipped, header, len: data.len() as u64 }),
                 Err(error) => {
                     let (code, aux) = match error {
                         Error::OutOfBounds { .. } => (Code::ReplyTooLarge, data.len() as u32),
                         _ => (Code::MemoryGone, 0),
                     };
                     let record = Record { origin, stage: Stage::Deliver, code, depth: 0, aux, count: 1 };
-                    let tallies = Tallies { ok: members.saturating_sub(1), failed: 1, ..Tallies::default() };
-                    Err(Failure { tallies, records: vec![record], unreached: Vec::new() })
+                    let (ok, unreached) = (members.saturating_sub(1), skipped.len() as u32);
+                    let tallies = Tallies { ok, failed: 1, unreached, unknown: 0 };
+                    Err(Failure { tallies, records: vec![record], unreached: skipped })
                 }
             },
             Err(failed) => Err(failed),

@@ -70,6 +70,9 @@ pub(crate) struct Call {
     /// Report all failures, not only the first
     #[arg(long)]
     collect: bool,
+    /// Leave members out that are dead, and say who they are, instead of calling nobody
+    #[arg(long)]
+    skip_dead: bool,
     /// Have a member fail on purpose: MEMBER@func, MEMBER@callback or MEMBER@hang
     #[arg(long, value_name = "WHERE")]
     fail: Option<Place>,
@@ -199,7 +202,8 @@ impl Call {
         }
         let parents = self.parents(own, members)?;
         let plan = Plan::Parents(&parents);
-        let through = |call| Order { plan, at_root: false, ..call };
+        let skips = if self.skip_dead { Mode::SKIP_DEAD } else { Mode::empty() };
+        let through = |call| below(call, plan, skips);
         let fault = self.fail.map(|place| (place.node, place.fault));
         if let Some(stranger) = fault.map(|(node, _)| node).filter(|node| !members.contains(node)) {
             return Err(Failure::usage(format!("member {stranger} is to fail, and is none of the call")));
@@ -254,7 +258,7 @@ impl Call {
             let tree = self.parents(own, part)?;
             let bytes = part.iter().map(seen).sum::<usize>() * Run::BYTES;
             let trace = probe::trace(part, &named, room.min(bytes as u32));
-            let call = Order { plan: Plan::Parents(&tree), at_root: false, ..trace };
+            let call = below(trace, Plan::Parents(&tree), skips);
             if let Ok(Ok(reply)) = whole(own, &call) {
                 runs.extend(probe::runs(&reply.data));
             }
@@ -319,7 +323,12 @@ impl Call {
                     writeln!(out, "  {names}")?;
                 }
             }
-            Ok(reply) => self.show_reply(out, own, &reply.data)?,
+            Ok(reply) => {
+                self.show_reply(out, own, &reply.data)?;
+                if let Some(names) = reply.left_out() {
+                    writeln!(out, "  {names}")?;
+                }
+            }
         }
         Ok(())
     }
@@ -358,6 +367,11 @@ fn take(work: &mut Work<'_>) -> Verdict {
         let _ = work.reply.set_header(answer.header).and_then(|()| work.reply.set_data(answer.data));
     }
     Verdict::Done
+}
+
+/// A call over the tree that hangs below whoever makes it.
+fn below<'a>(call: Order<'a>, plan: Plan<'a>, skips: Mode) -> Order<'a> {
+    Order { plan, at_root: false, mode: call.mode | skips, ..call }
 }
 
 /// Makes a call and waits for it.

@@ -210,13 +210,14 @@ impl World {
         let machine = self.at(node);
         let id = machine.call_id(handle).expect("a call of ours");
         let mut end = match machine.outcome(handle).expect("a call of ours").expect("a call that has ended") {
-            Outcome::Done { members, header, data } => {
-                End::Done { members, header: header.to_vec(), data: data.to_vec() }
+            Outcome::Done { members, skipped, header, data } => {
+                End::Done { members, skipped: skipped.collect(), header: header.to_vec(), data: data.to_vec() }
             }
             Outcome::Failed(report) => End::Failed {
                 tallies: report.tallies,
                 records: report.records().collect(),
                 unreached: report.unreached().collect(),
+                skipped: report.skipped().collect(),
             },
         };
         machine.release(handle).expect("a call that has ended");

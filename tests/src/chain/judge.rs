@@ -179,7 +179,7 @@ impl World {
 
     /// A call that collects failures and waits for everybody names all of them, and knows what became of all members.
     fn judge_all(&self, made: &Made, tree: &Tree) -> Result<(), String> {
-        let End::Failed { tallies, records, unreached } = &made.end.as_ref().ok_or("it goes on")?.0 else {
+        let End::Failed { tallies, records, unreached, skipped } = &made.end.as_ref().ok_or("it goes on")?.0 else {
             return Ok(());
         };
         let call = &made.plan.call;
@@ -204,7 +204,8 @@ impl World {
         let ok = tree.members.iter().filter(|member| well(member) && !bad(member)).count() as u32;
         let failed = expected.len() as u32;
         let account = (tallies.ok, tallies.failed, tallies.unreached, tallies.unknown);
-        let right = (ok, failed, tree.members.len() as u32 - ok - failed, 0);
+        let all = (tree.members.len() + skipped.len()) as u32;
+        let right = (ok, failed, all - ok - failed, 0);
         if account != right {
             return Err(format!("{} accounts for {account:?}, not {right:?}", made.id));
         }

@@ -42,6 +42,7 @@ impl World {
         }
         let life = self.seats[node.index()].life + 1;
         self.replies.restart(node);
+        self.gone.retain(|&(at, _)| at != node);
         self.seats[node.index()] = Seat { machine: Some(self.machine(node, life)), life, frozen: false };
         let all = (0..self.seats.len() as u32).map(Node);
         let (back, others): (Vec<Node>, Vec<Node>) = all.partition(|&who| self.home(who) == node);
@@ -60,6 +61,7 @@ impl World {
                     && let Some(machine) = self.seats[at.index()].machine.as_mut()
                 {
                     machine.on_back(who);
+                    self.gone.remove(&(at, who));
                 }
             }
         }
@@ -81,8 +83,10 @@ impl World {
         let Some(machine) = self.seats[at.index()].machine.as_mut() else { return };
         self.replies.gone(at, who);
         machine.on_gone(who, now);
+        self.gone.insert((at, who));
         if lives {
             machine.on_back(who);
+            self.gone.remove(&(at, who));
         }
         self.known.insert((at, who), life + 1);
         self.drain(at);

@@ -19,6 +19,7 @@ mod rules;
 pub mod schedule;
 mod script;
 pub mod single;
+mod skipped;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -109,6 +110,8 @@ pub enum End {
     Done {
         /// Members that ended well.
         members: u32,
+        /// Members that were left out, as they were dead.
+        skipped: Vec<Node>,
         /// The header of the reply.
         header: Vec<u8>,
         /// The data of the reply.
@@ -122,6 +125,8 @@ pub enum End {
         records: Vec<Record>,
         /// Who was not reached, as far as the maker can tell.
         unreached: Vec<Node>,
+        /// The last of them, who were left out.
+        skipped: Vec<Node>,
     },
 }
 
@@ -140,6 +145,13 @@ impl End {
         let mut named: Vec<u32> = unreached.iter().map(|node| node.0).collect();
         named.sort_unstable();
         named
+    }
+
+    /// The members that were left out.
+    pub fn skipped(&self) -> &[Node] {
+        match self {
+            End::Done { skipped, .. } | End::Failed { skipped, .. } => skipped,
+        }
     }
 
     /// The reply as one number: that of a [long](umbra_core::chain::Mode::RENDEZVOUS) one has multiples of it.
@@ -167,8 +179,10 @@ pub struct Planned {
 /// A call that was made.
 #[derive(Clone, Debug)]
 pub struct Made {
-    /// What was planned.
+    /// What was planned, over those who were not left out.
     pub plan: Planned,
+    /// Who is to be left out.
+    pub skipped: Vec<Node>,
     /// Which call it was.
     pub id: CallId,
     /// Its handle at its maker.
@@ -194,6 +208,8 @@ pub struct World {
     homes: Vec<Node>,
     /// The life of each member that each machine knows of, if it is not the first.
     known: HashMap<(Node, Node), u32>,
+    /// Who is dead as far as each machine knows.
+    gone: HashSet<(Node, Node)>,
     capacities: Capacities,
     config: Config,
     /// How the network behaves from now on.
@@ -270,6 +286,7 @@ impl World {
             seats: Vec::new(),
             homes: (0..capacities.members).map(Node).collect(),
             known: HashMap::new(),
+            gone: HashSet::new(),
             capacities,
             config,
             network: Network::GOOD,
@@ -359,7 +376,8 @@ impl World {
         let machine = self.at(*root);
         let handle = machine.start(&call, now)?;
         let id = machine.call_id(handle).expect("a call that was just made");
-        self.made.push(Made { plan: planned.clone(), id, handle, at: now, end: None });
+        let (plan, skipped) = self.without_dead(planned);
+        self.made.push(Made { plan, skipped, id, handle, at: now, end: None });
         if self.cancels && self.random.below(3) == 0 {
             let after = Lapse::from_micros(self.random.below(1500));
             self.cancel_after(after, *root, handle);

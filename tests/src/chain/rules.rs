@@ -51,6 +51,9 @@ impl World {
         };
         let (began, ended) = (count(&self.began), count(&self.ended));
         let size = members.len() as u32;
+        if end.skipped() != made.skipped {
+            return Err(format!("{id} has left {:?} out, and not {:?}", end.skipped(), made.skipped));
+        }
         match end {
             End::Done { members: done, .. } => {
                 let coordinates = u32::from(!plan.call.at_root);
@@ -62,9 +65,13 @@ impl World {
                     return Err(format!("{id} is done with {combined} of {} answers combined", size - 1));
                 }
             }
-            End::Failed { tallies, records, unreached } => {
+            End::Failed { tallies, records, unreached, skipped } => {
+                let (size, members) = (size + skipped.len() as u32, [members, skipped.clone()].concat());
                 if tallies.total() != size {
                     return Err(format!("{id} accounts for {tallies} of {size}"));
+                }
+                if !unreached.ends_with(skipped) {
+                    return Err(format!("{id} names {unreached:?} as not reached, and has left {skipped:?} out"));
                 }
                 // A restart in between may run a function of which nobody knows.
                 if began + tallies.unreached > size || tallies.ok > ended + u32::from(!plan.call.at_root) {
@@ -82,7 +89,8 @@ impl World {
                 if records.is_empty() {
                     return Err(format!("{id} failed without a reason"));
                 }
-                if let Some(record) = records.iter().find(|record| !members.contains(&record.origin)) {
+                let is_strange = |node: &Node| !members.contains(node) || skipped.contains(node);
+                if let Some(record) = records.iter().find(|record| is_strange(&record.origin)) {
                     return Err(format!("{id} names a stranger: {record}"));
                 }
             }

@@ -54,16 +54,20 @@ pub struct Tally {
     pub roomy: u64,
     /// Calls with replies that are not in answers.
     pub long: u64,
+    /// Calls that left members out who were dead.
+    pub skipping: u64,
     /// What became of these replies.
     pub fates: Fates,
 }
 
 impl core::fmt::Display for Tally {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let Tally { schedules, done, failed, blocked, busy, messages, stale, led, domains, roomy, long, fates } = self;
+        let Tally { schedules, done, failed, blocked, busy, messages, stale, led, domains, roomy, long, .. } = self;
+        let Tally { skipping, fates, .. } = self;
         write!(f, "{schedules} schedules: {done} calls done, {failed} failed and {blocked} refused, {led} led and ")?;
         write!(f, "{domains} along hosts, {messages} messages, {busy} without room and {stale} late, ")?;
-        write!(f, "{roomy} schedules with room for all, {long} calls with long replies: {fates:?}")
+        write!(f, "{roomy} schedules with room for all, {skipping} calls without the dead, ")?;
+        write!(f, "{long} calls with long replies: {fates:?}")
     }
 }
 
@@ -80,6 +84,7 @@ impl core::ops::AddAssign for Tally {
         self.domains += other.domains;
         self.roomy += other.roomy;
         self.long += other.long;
+        self.skipping += other.skipping;
         self.fates += other.fates;
     }
 }
@@ -146,6 +151,18 @@ const fn is_wide(seed: u64) -> bool {
 /// Which seeds have long replies among the others.
 const fn is_long(seed: u64) -> bool {
     matches!(seed % 5, 1 | 3)
+}
+
+/// Which seeds have calls that take the newer ways to be treated. They are drawn apart, so that every seed has the calls that it
+/// always had.
+const fn has_options(seed: u64) -> bool {
+    matches!(seed % 7, 4 | 5)
+}
+
+/// Has a call take some of these ways; it may come when deaths are known.
+fn opt(planned: &mut Planned, after: &mut Lapse, random: &mut Random) {
+    planned.call.mode.set(Mode::SKIP_DEAD, random.below(4) != 0);
+    after.0 += random.below(3) * random.below(2_000_000);
 }
 
 /// Bytes of the longest reply that is not in an answer.
@@ -298,9 +315,10 @@ pub fn run(seed: u64, trouble: Trouble) -> Result<Tally, String> {
     if long {
         memory(&mut world, members, &mut random);
     }
+    let mut options = Random::new(!seed);
     let mut drawn = Tally { roomy: u64::from(classes == 0), ..Tally::default() };
     for _ in 0..calls {
-        let after = Lapse::from_micros(random.below(500));
+        let mut after = Lapse::from_micros(random.below(500));
         let mut planned = planned(&world, members, wide.then_some(&mut drawn), &mut random);
         if trouble == Trouble::Steps {
             rarely(&mut planned, &mut random);
@@ -308,6 +326,9 @@ pub fn run(seed: u64, trouble: Trouble) -> Result<Tally, String> {
         if long && random.below(2) == 0 {
             lengthen(&mut planned.call, &mut random);
             drawn.long += 1;
+        }
+        if has_options(seed) {
+            opt(&mut planned, &mut after, &mut options);
         }
         world.start_after(after, planned);
     }
@@ -349,7 +370,7 @@ fn judge(world: &World, trouble: Trouble) -> Result<Tally, String> {
     for (planned, error) in &world.refused {
         match error {
             StartError::WouldBlock => tally.blocked += 1,
-            StartError::DeadId(_) if trouble == Trouble::Deaths => {}
+            StartError::DeadId(_) if trouble == Trouble::Deaths && !planned.call.mode.contains(Mode::SKIP_DEAD) => {}
             StartError::UnknownFunc(RARE) | StartError::UnknownCallback(RARE) if world.lacks(planned.root) => {}
             // A stated tree may be deeper than there are classes.
             StartError::TooDeep { .. } if planned.parents.is_some() => {}
@@ -362,6 +383,7 @@ fn judge(world: &World, trouble: Trouble) -> Result<Tally, String> {
             return Err(format!("{} took longer than it may", made.id));
         }
         world.judge(made)?;
+        tally.skipping += u64::from(!made.skipped.is_empty());
         match end {
             End::Done { .. } => {
                 tally.done += 1;

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use umbra::call::Reply;
 use umbra::call::built_in::{self, COUNT, GATHER, REDUCE};
 use umbra_core::chain::{Node, Tallies};
 
@@ -59,7 +60,10 @@ impl Call {
         ended: &Ended,
     ) -> Result<(), Failure> {
         let (tallies, records, unreached) = match &ended.outcome {
-            Ok(reply) => (Tallies { ok: reply.members, ..Tallies::default() }, &[][..], &[][..]),
+            Ok(Reply { members, skipped, .. }) => {
+                let tallies = Tallies { ok: *members, unreached: skipped.len() as u32, ..Tallies::default() };
+                (tallies, &[][..], skipped.as_slice())
+            }
             Err(failure) => (failure.tallies, failure.records.as_slice(), failure.unreached.as_slice()),
         };
         let first = ended.runs.first().map(|run| run.began);

@@ -1,0 +1,38 @@
+//! How a call is treated.
+//!
+//! Some of it matters only where the call is made, and is not sent.
+
+bitflags::bitflags! {
+    /// How a call is to be treated, at every member.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+    pub struct Mode: u16 {
+        /// Go on after failures and report all of them; without it the first failure answers at once.
+        const COLLECT = 1;
+        /// After a failure, tell those who have not answered to stop.
+        const CANCEL_ON_FAIL = 2;
+        /// Combine answers in the order of the children, not in that of their arrival.
+        const ORDERED = 4;
+        /// Send the request on before the function runs.
+        const CUT_THROUGH = 8;
+        /// The data is a span that lies elsewhere.
+        const SPAN = 16;
+        /// A member that is listed again counts once, where it is listed first; without it such a call is refused. Positions of a
+        /// stated tree are those of the list that is left. It is asked where the call is made, and not sent.
+        const DEDUP = 32;
+        /// Replies are not in answers: their data stays with whoever drives the machine that wrote it, and an answer has the
+        /// span where it lies, or nothing if there is none. [`Work::with_data`](super::Work::with_data) tells more.
+        const RENDEZVOUS = 64;
+        /// Members that are known to be dead where the call is made are left out of it, and named as not reached; without it such a
+        /// call is refused. A stated tree is one over all of the list: whoever hangs below a member that is left out hangs below the
+        /// nearest one above it that is not. It is asked where the call is made, and not sent.
+        const SKIP_DEAD = 128;
+    }
+}
+
+impl Mode {
+    /// What goes with requests.
+    pub(super) const SENT: Mode = Mode::all().difference(Mode::DEDUP.union(Mode::SKIP_DEAD));
+}
+
+/// A message has a byte for it.
+const _: () = assert!(Mode::SENT.bits() <= u8::MAX as u16);
