@@ -25,6 +25,8 @@
 static struct {
     /* Times that functions ran, of ARMCI and others. */
     volatile int runs[MEMBERS], bare[MEMBERS];
+    /* How often they were told all processes of their call, and that there is no list. */
+    volatile int listed[MEMBERS], unlisted[MEMBERS];
     /* Members other than the maker do not end their functions. */
     volatile int closed;
 } *seen;
@@ -37,6 +39,21 @@ static int counting, rare, deeper, ending;
 static gpc_hdl_t handle;
 static uint64_t total;
 
+/* Whether a process is told its call's list, the caller first and itself in it, or that there is none. */
+static int is_told(int to)
+{
+    int list[MEMBERS], count = 0, at = 0, code = umbra_armci_list(list, MEMBERS, &count);
+    if (code == -UMBRA_EINVAL) {
+        seen->unlisted[to]++;
+        return count == 0;
+    }
+    seen->listed[to]++;
+    while (at < count && list[at] != to)
+        at++;
+    return code == 0 && count > 0 && list[0] == 0 && at < count &&
+           (count == 1 || (umbra_armci_list(list, count - 1, &at) == -UMBRA_ESIZE && at == count));
+}
+
 /* Function and callback in one: how many members there are. */
 static int count(int to, int from, void *hdr, int hlen, const void *data, int dlen, void *rhdr, int rhlen, int *rhsize,
                  void *rdata, int rdlen, int *rdsize, int rtype)
@@ -48,6 +65,8 @@ static int count(int to, int from, void *hdr, int hlen, const void *data, int dl
         memcpy(&theirs, data, sizeof theirs);
         ours += theirs;
     } else {
+        if (rtype == GPC_INIT && !is_told(to))
+            return 1;
         seen->runs[to] += rtype == GPC_INIT;
         if (seen->closed && to != 0)
             return GPC_PENDING;
@@ -434,6 +453,35 @@ static void limits(void)
     taken(&call, 4);
 }
 
+/* A list for which a request has no room goes in parts, and its call is done as any other. */
+static void lists(void)
+{
+    static char bytes[ARMCI_GPC_DLEN];
+    struct wanted call = counted(all, MEMBERS);
+    int least = 0, most = ARMCI_GPC_DLEN - 1, listed = sum(seen->listed), unlisted = sum(seen->unlisted);
+    doing = "d13";
+    taken(&call, MEMBERS);
+    CHECK(sum(seen->listed) == listed + MEMBERS && sum(seen->unlisted) == unlisted);
+    /* The longest data that is taken with a list of this length. */
+    call.data = bytes;
+    while (most - least > 1) {
+        call.dlen = (least + most) / 2;
+        if (chained(&call, NULL) == 0) {
+            least = call.dlen;
+        } else {
+            says("the call needs");
+            most = call.dlen;
+        }
+    }
+    for (call.dlen = least - 8; call.dlen <= least; call.dlen += 8) {
+        listed = sum(seen->listed), unlisted = sum(seen->unlisted);
+        taken(&call, MEMBERS);
+        CHECK(sum(seen->listed) == listed + (call.dlen < least ? MEMBERS : 0));
+        CHECK(sum(seen->unlisted) == unlisted + (call.dlen < least ? 0 : MEMBERS));
+    }
+    CHECK(umbra_armci_list(all, MEMBERS, &least) == -UMBRA_EINVAL && umbra_armci_list(all, 1, NULL) == -UMBRA_EINVAL);
+}
+
 /* More calls than may be open: the next one is taken when one has ended. */
 static void too_many(void)
 {
@@ -560,6 +608,7 @@ int main(void)
     handles();
     trees();
     limits();
+    lists();
     too_many();
     the_dead(mortal);
     doing = "the end";

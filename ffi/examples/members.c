@@ -16,6 +16,7 @@ static struct {
 } told[MEMBERS];
 
 static umbra_member seats[MEMBERS];
+static int wants_list;
 
 /* The list of a function that runs: the buffer, lengths that do not fit, and pointers to nowhere. */
 static int list(struct umbra_gpc_work *work, uint32_t *members, size_t *count)
@@ -35,6 +36,25 @@ static int list(struct umbra_gpc_work *work, uint32_t *members, size_t *count)
     return umbra_gpc_work_members(work, members, MEMBERS, count) == 0 ? 0 : 6;
 }
 
+/* Whether all members of the call are told, if they are wanted, with those of the list in one piece. */
+static int is_listed(struct umbra_gpc_work *work, const uint32_t *below, size_t count)
+{
+    static const uint32_t whole[MEMBERS] = {2, 5, 3, 1, 4, 0, 6};
+    uint32_t all[MEMBERS] = {99};
+    size_t listed = 99, at;
+    int code = umbra_gpc_work_list(work, all, MEMBERS, &listed);
+    if (!wants_list)
+        return code == -UMBRA_EINVAL && all[0] == 99 && listed == 99;
+    if (code != 0 || listed != MEMBERS || memcmp(all, whole, sizeof whole) != 0)
+        return 0;
+    for (at = 0; all[at] != work->node; at++)
+        if (at == MEMBERS - 1)
+            return 0;
+    if (at + count > MEMBERS || memcmp(all + at, below, count * sizeof *all) != 0)
+        return 0;
+    return umbra_gpc_work_list(work, all, MEMBERS - 1, &listed) == -UMBRA_ESIZE && listed == MEMBERS;
+}
+
 static int look(void *user, struct umbra_gpc_work *work)
 {
     uint32_t again[MEMBERS], at = work->node;
@@ -48,6 +68,8 @@ static int look(void *user, struct umbra_gpc_work *work)
         wrong = list(work, told[at].below, &told[at].count);
         if (wrong != 0 || umbra_gpc_work_call(work, &told[at].name) != 0)
             return wrong != 0 ? wrong : 10;
+        if (!is_listed(work, told[at].below, told[at].count))
+            return 12;
         return told[at].count == work->subtree ? UMBRA_GPC_PENDING : 11;
     }
     /* Whether it is pending or a callback, it is the same call over the same members. */
@@ -56,6 +78,8 @@ static int look(void *user, struct umbra_gpc_work *work)
         return 20 + wrong;
     if (count != told[at].count || memcmp(again, told[at].below, count * sizeof *again) != 0)
         return 30;
+    if (!is_listed(work, again, count))
+        return 32;
     return name.maker == 2 && name.life == told[at].name.life && name.number == told[at].name.number ? 0 : 31;
 }
 
@@ -126,7 +150,13 @@ int main(void)
         CHECK(told[node].runs == 2 && told[node].name.maker == 2 && told[node].name.life == first.life);
         CHECK(told[node].name.number == first.number + 1);
     }
+    doing = "the whole list";
+    wants_list = 1;
+    call.mode = UMBRA_GPC_FULL_LIST;
+    make(&call);
+    is_told(6, 4, whole + 6, 1);
     doing = "functions that do not run";
+    CHECK(umbra_gpc_work_list(NULL, &node, 1, NULL) == -UMBRA_EINVAL);
     CHECK(umbra_gpc_work_members(NULL, &node, 1, NULL) == -UMBRA_EINVAL);
     CHECK(umbra_gpc_work_call(NULL, &first) == -UMBRA_EINVAL);
     doing = "the end";

@@ -1481,7 +1481,7 @@ struct umbra_gpc_work {
     size_t child_header_length;
     const void *child_data;
     size_t child_data_length;
-    const void *local;              /* for umbra_gpc_work_members, _call, _start, _answer and _read */
+    const void *local;              /* for umbra_gpc_work_members, _list, _call, _start, _answer and _read */
     uint64_t offered_length;        /* of data that is offered, for umbra_gpc_work_read; data is NULL then. Else 0 */
 };
 
@@ -1493,6 +1493,10 @@ typedef int (*umbra_gpc_function)(void *user, struct umbra_gpc_work *work);
 /* The members below and with the one that runs it, as many as work->subtree says: itself, then its children, each with all that is
  * below it behind it. At the maker these are all members of the call. Only while the function runs, as callback as well. */
 int umbra_gpc_work_members(const struct umbra_gpc_work *work, uint32_t *members, size_t capacity, size_t *count);
+
+/* All members of a call with UMBRA_GPC_FULL_LIST, in one order everywhere: that of umbra_gpc_work_members at the maker, which is the
+ * first. Those below and with this one follow one another in it. -UMBRA_EINVAL: the call was made without. */
+int umbra_gpc_work_list(const struct umbra_gpc_work *work, uint32_t *members, size_t capacity, size_t *count);
 
 /* One call, the same for all members that run it, and never that of another one. */
 struct umbra_gpc_name {
@@ -1540,6 +1544,8 @@ int umbra_gpc_parents(const struct umbra_gpc_edge *edges, size_t count, uint32_t
 #define UMBRA_GPC_SKIP_DEAD 128     /* members known to be dead are left out, and named as unreached_members, also of a call that is
                                      * done: the others have run it then. A stated tree is one over all members: whoever hangs
                                      * below one that is left out hangs below the next one above it */
+#define UMBRA_GPC_FULL_LIST 256     /* every member is given all members of the call, for umbra_gpc_work_list: each request is longer
+                                     * by 4 bytes for each of them */
 #define UMBRA_GPC_COORDINATE 65536  /* the function does not run at the maker */
 
 /* As long as a call may take; within another one UMBRA_FOREVER is as long as that. */

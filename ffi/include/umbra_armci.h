@@ -15,8 +15,11 @@
  * A call that is wrong is refused before anything is sent, as umbra_gpc_start says, and umbra_error_detail tells what is wrong. Its
  * nbh is as before, and the next call may have it.
  *
- * A handler is not given idlst. Each process gets the part of it that is its subtree, which umbra_gpc_work_members tells, so
- * that a request is as long as that part; a handler that needs all of it has it put into hdr or data by the caller.
+ * A handler finds idlst by umbra_armci_list, in the order in which the tree is written down: the caller, whether it was in idlst or
+ * not, then its children, each with all that is below it behind it. This order is the same at all processes, and each finds its own
+ * subtree in it one after the other, which umbra_gpc_work_members tells. A list that is too long for a request goes in parts: each
+ * process then gets its subtree alone, the call runs as it would otherwise, and umbra_armci_list says that there is none. All
+ * processes need as much memory for calls as the one that makes them.
  */
 #ifndef UMBRA_ARMCI_H
 #define UMBRA_ARMCI_H
@@ -62,6 +65,10 @@ typedef struct {
  * and how many members are below it, and for umbra_gpc_work_members and umbra_gpc_work_call. A handler makes calls of its own by
  * umbra_gpc_work_start. NULL where no handler runs. What the reply is the handler says by its own arguments. */
 const struct umbra_gpc_work *umbra_armci_work(void);
+
+/* The processes of the call, in a handler of ARMCI_Gpc_chained_exec. -UMBRA_ESIZE: there is no room for them, and how many they are was
+ * stored. -UMBRA_EINVAL: the list was too long for a request, or the call has none, as those of ARMCI_Gpc_exec; or no handler runs. */
+int umbra_armci_list(int *idlst, int capacity, int *idlen);
 
 /* The member by which this process takes part, and its number; it needs room for 33 functions. */
 int umbra_armci_use(umbra_member member, uint32_t node);
@@ -165,6 +172,19 @@ static int umbra_armci_run(void *user, struct umbra_gpc_work *work)
 const struct umbra_gpc_work *umbra_armci_work(void)
 {
     return umbra_armci.work;
+}
+
+int umbra_armci_list(int *idlst, int capacity, int *idlen)
+{
+    size_t count = 0;
+    int code;
+    if (capacity < 0 || idlen == NULL)
+        return umbra_error_put(UMBRA_EINVAL, idlen == NULL ? "idlen is NULL" : "the capacity is negative");
+    /* Numbers of processes are not negative, so they are the same numbers. */
+    code = umbra_gpc_work_list(umbra_armci.work, (uint32_t *)idlst, (size_t)capacity, &count);
+    if (code == 0 || code == -UMBRA_ESIZE)
+        *idlen = (int)count;
+    return code;
 }
 
 /* The callback of calls without a tree: the one answer is the reply. */
@@ -324,6 +344,11 @@ static int umbra_armci_start(struct umbra_gpc_call *call, void *hdr, int hlen, v
     own.rdata = rdata;
     own.rdlen = rdlen;
     code = umbra_gpc_start(umbra_armci.member, call, &own.call);
+    if (code == -UMBRA_ETOOLONG && (call->mode & UMBRA_GPC_FULL_LIST) != 0) {
+        /* Perhaps by the list, which can go in parts. */
+        call->mode &= ~(uint32_t)UMBRA_GPC_FULL_LIST;
+        code = umbra_gpc_start(umbra_armci.member, call, &own.call);
+    }
     if (code != 0)
         return code;
     if (nbh == NULL)
@@ -381,6 +406,7 @@ int ARMCI_Gpc_chained_exec(int func, int callback, void *hdr, int hlen, void *da
     /* None of them is negative, so they are the same numbers. */
     call.members = (const uint32_t *)idlst;
     call.count = (size_t)idlen;
+    call.mode = UMBRA_GPC_FULL_LIST;
     if (tree < 0) {
         call.tree = (uint32_t)TREE;
     } else {

@@ -1,10 +1,10 @@
 //! What chained calls are, and what their members have done.
 //!
-//! `umbra_gpc_work_members` and `_call` are for functions that run, `umbra_gpc_figures` is for their members.
+//! `umbra_gpc_work_members`, `_list` and `_call` are for functions that run, `umbra_gpc_figures` is for their members.
 
 use std::ffi::c_int;
 
-use umbra_core::chain::{CallId, Figures};
+use umbra_core::chain::{CallId, Figures, Members};
 
 use crate::call::{announced, enter, store, store_sized, takes, takes_list};
 use crate::gpc_member::{Seen, inside};
@@ -82,24 +82,53 @@ pub unsafe extern "C" fn umbra_gpc_work_members(
     enter(|| {
         // SAFETY: the caller's promise.
         let list = unsafe { inside(work) }?.members.clone();
-        let all = list.len();
-        if all <= capacity {
-            takes_list(members, all)?;
-        }
-        // SAFETY: the caller's promise about the output.
-        unsafe { store(count, all) }?;
-        if all > capacity {
-            let detail = format!("buffer has room for {capacity}, and there are {all}");
-            return Err(Failure::new(Code::TooSmall, detail));
-        }
-        for (at, member) in list.enumerate() {
-            // SAFETY: `at < all <= capacity`, so by the caller's promise it is one of the buffer's.
-            let place = unsafe { members.add(at) };
-            // SAFETY: as above; it is aligned because the buffer is.
-            unsafe { place.write(member.0) };
-        }
-        Ok(())
+        // SAFETY: as above.
+        unsafe { store_list(list, members, capacity, count) }
     })
+}
+
+/// All members of the call.
+///
+/// # Safety
+/// As for [`umbra_gpc_work_members`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_gpc_work_list(
+    work: *const Seen,
+    members: *mut u32,
+    capacity: usize,
+    count: *mut usize,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let list = unsafe { inside(work) }?.all.clone();
+        let without = || Failure::new(Code::Invalid, "the call does not take its whole list to every member");
+        // SAFETY: as above.
+        unsafe { store_list(list.ok_or_else(without)?, members, capacity, count) }
+    })
+}
+
+/// Stores members, and how many they are; if there is no room for all, only that.
+///
+/// # Safety
+/// `members` points to `capacity` numbers, or is null with `capacity` 0; `count` is valid for writing.
+unsafe fn store_list(list: Members<'_>, members: *mut u32, capacity: usize, count: *mut usize) -> Result<(), Failure> {
+    let all = list.len();
+    if all <= capacity {
+        takes_list(members, all)?;
+    }
+    // SAFETY: the caller's promise about the output.
+    unsafe { store(count, all) }?;
+    if all > capacity {
+        let detail = format!("buffer has room for {capacity}, and there are {all}");
+        return Err(Failure::new(Code::TooSmall, detail));
+    }
+    for (at, member) in list.enumerate() {
+        // SAFETY: `at < all <= capacity`, so by the caller's promise it is one of the buffer's.
+        let place = unsafe { members.add(at) };
+        // SAFETY: as above; it is aligned because the buffer is.
+        unsafe { place.write(member.0) };
+    }
+    Ok(())
 }
 
 /// Which call the function runs for.

@@ -70,6 +70,8 @@ pub(crate) struct Inside<'a, 'l> {
     pub(crate) call: CallId,
     /// Those below and with this one.
     pub(crate) members: Members<'a>,
+    /// All of the call, if they are wanted.
+    pub(crate) all: Option<Members<'a>>,
 }
 
 /// What a function that runs has at its member.
@@ -107,7 +109,7 @@ unsafe fn run(function: Function, user: &User, work: &mut Work<'_>, local: &mut 
     };
     let members = work.members();
     let subtree = members.len() as u32;
-    let mut inside = Inside { local, data: work.data, call: work.call, members };
+    let mut inside = Inside { local, data: work.data, call: work.call, members, all: work.full_list() };
     let (reply_header_length, reply_data_length) = (work.reply.header().len(), work.reply.data().len());
     let (phase, child) = match work.phase {
         Phase::Init => (1, None),

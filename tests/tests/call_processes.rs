@@ -98,7 +98,7 @@ fn all() -> Vec<Node> {
 }
 
 fn good() -> Reply {
-    Reply { members: u32::from(MEMBERS), header: Vec::new(), data: 21_u64.to_le_bytes().to_vec() }
+    Reply { members: u32::from(MEMBERS), data: 21_u64.to_le_bytes().to_vec(), ..Reply::default() }
 }
 
 fn child(station: &Station, node: Node, calls: bool) -> Child {

@@ -1,8 +1,10 @@
-//! Ways to treat a call that it has to ask for: members that are left out because they are dead.
+//! Ways to treat a call that it has to ask for: the dead left out, the whole list for everybody.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-use umbra_core::chain::{Mode, Node, Plan, StartError, Tallies};
-use umbra_core::time::Lapse;
+use umbra::call::Capacities;
+use umbra_core::chain::{Action, Code, Config, FAILURE, Life, Mode, Node, Plan, REQUEST, Stage, StartError, Tallies};
+use umbra_core::time::{Lapse, Time};
+use umbra_core::tree::Shape;
 use umbra_core::tree::explicit::{BadTree, ROOT, Reason};
 use umbra_tests::chain::single::SHAPES;
 use umbra_tests::chain::{Act, End, Planned, World, sum_over};
@@ -77,7 +79,7 @@ fn d6_whoever_hung_below_the_dead_in_a_stated_tree_hangs_below_the_next_one_abov
     let machine = world.at(Node(0));
     let plan = Plan::Function(&parent_of);
     let call = umbra_core::chain::Call { members: &members, plan, ..planned.call };
-    let handle = machine.start(&call, umbra_core::time::Time::ZERO + Lapse::from_secs(2)).unwrap();
+    let handle = machine.start(&call, Time::ZERO + Lapse::from_secs(2)).unwrap();
     machine.cancel(handle).unwrap();
     // A tree is one over all, and is refused by the positions of all.
     for (parents, index, reason) in [
@@ -130,4 +132,186 @@ fn d6_a_dead_member_that_is_listed_twice_is_one_that_is_listed_twice() {
     planned.parents = Some(vec![ROOT, 0, 1, 2]);
     assert_eq!(world.call(&planned).skipped(), nodes([2]));
     assert_eq!(edges(&world)[2..], [(0, 1), (1, 3)]);
+}
+
+/// The sum over so many members, of whom everybody sees the list.
+fn listing(members: u32) -> Planned {
+    let mut planned = sum_over(0..members);
+    planned.call.mode = Mode::FULL_LIST;
+    planned
+}
+
+/// What every run of user code is told is compared with the tree by the world.
+#[test]
+fn d13_everybody_sees_the_whole_list_and_the_part_that_is_his_own() {
+    for (shape, members) in SHAPES.into_iter().flat_map(|shape| [1, 2, 7, 16].map(|members| (shape, members))) {
+        for plan in [Plan::Shape(shape), Plan::Led(shape), Plan::Auto] {
+            let mut planned = listing(members);
+            planned.call.plan = plan;
+            let sum = u64::from(members * (members - 1) / 2);
+            assert_eq!(World::new(members, 1).call(&planned).sum(), Some(sum));
+            // At one machine, and at two.
+            for at in [0, members / 2] {
+                let mut world = World::new(members, 1);
+                world.house(at..members);
+                world.script.functions.insert(Node(members - 1), Act::Slow(Lapse::from_micros(7)));
+                assert_eq!(world.call(&planned).sum(), Some(sum), "{plan:?} with {at} apart");
+            }
+        }
+    }
+    let mut stated = listing(8);
+    stated.parents = Some(vec![ROOT, 0, 1, 1, 0, 4, 5, 5]);
+    let mut world = World::new(8, 1);
+    world.house(4..8);
+    assert_eq!(world.call(&stated).sum(), Some(28));
+}
+
+/// 72 bytes, 8 that say where the members of the receiver begin and how many there are at all, and 4 for each of these.
+#[test]
+fn d13_the_list_is_on_every_edge() {
+    for (shape, members) in SHAPES.into_iter().flat_map(|shape| [2, 16].map(|members| (shape, members))) {
+        let mut planned = listing(members);
+        planned.call.plan = Plan::Shape(shape);
+        let mut world = World::new(members, 1);
+        assert!(matches!(world.call(&planned), End::Done { .. }));
+        let edges = u64::from(members) - 1;
+        assert_eq!(world.figures().request_bytes, edges * (REQUEST as u64 + 8 + 4 * u64::from(members)), "{shape:?}");
+    }
+    let mut world = World::new(64, 1);
+    assert!(matches!(world.call(&listing(64)), End::Done { members: 64, .. }));
+    // 16 KiB of names, where parts alone are 1056 bytes.
+    assert_eq!(world.figures().request_bytes, 63 * (REQUEST as u64 + 8) + 4 * 64 * 63);
+    let mut plain = World::new(64, 1);
+    plain.call(&sum_over(0..64));
+    assert_eq!(plain.figures().request_bytes, 63 * REQUEST as u64 + 1056);
+    // With sizes of a part where the tree is stated, and 8 bytes a run where many follow one another.
+    let mut stated = listing(4);
+    stated.parents = Some(vec![ROOT, 0, 1, 2]);
+    let mut world = World::new(4, 1);
+    world.call(&stated);
+    assert_eq!(world.figures().request_bytes, 3 * (REQUEST as u64 + 8 + 16) + 4 * (3 + 2 + 1));
+    let capacities = Capacities { call_bytes: 32 << 10, ..Capacities::new(600) };
+    let mut world = World::with(1, capacities, Config::new(Node(0), Life(1)));
+    let mut many = listing(600);
+    many.call.plan = Plan::Shape(Shape::FLAT);
+    assert_eq!(world.call(&many).sum(), Some(300 * 599));
+    assert_eq!(world.figures().request_bytes, 599 * (REQUEST as u64 + 8 + 8));
+}
+
+#[test]
+fn d13_members_that_live_together_read_the_list_where_it_lies() {
+    // There is memory for a list of 64 once, and for a place with few children.
+    let capacities = Capacities { call_bytes: 640, calls: 16, ..Capacities::new(64) };
+    let mut world = World::with(1, capacities, Config::new(Node(0), Life(1)));
+    world.house(0..64);
+    world.script.functions.insert(Node(63), Act::Slow(Lapse::from_micros(7)));
+    assert_eq!(world.call(&listing(64)).sum(), Some(32 * 63));
+    assert_eq!((world.figures().request_bytes, world.messages), (0, 0));
+}
+
+#[test]
+fn d13_a_list_that_no_request_carries_is_refused_and_its_parts_are_not() {
+    let message_max = (REQUEST + 4 * 31) as u32;
+    let config = Config { message_max, ..Config::new(Node(0), Life(1)) };
+    let mut world = World::with(1, Capacities { call_bytes: 4096, ..Capacities::new(32) }, config);
+    let mut planned = listing(32);
+    let needed = REQUEST + 8 + 4 * 32;
+    assert_eq!(world.start(&planned).unwrap_err(), StartError::TooLarge { needed, allowed: message_max as usize });
+    planned.call.mode = Mode::empty();
+    planned.call.plan = Plan::Shape(Shape::FLAT);
+    let mut wider = World::with(
+        1,
+        Capacities { call_bytes: 4096, ..Capacities::new(32) },
+        Config { message_max: needed as u32, ..Config::new(Node(0), Life(1)) },
+    );
+    assert_eq!(wider.call(&planned).sum(), Some(16 * 31));
+    planned.call.mode = Mode::FULL_LIST;
+    assert_eq!(wider.call(&planned).sum(), Some(16 * 31));
+}
+
+/// A request with the whole list, as member 1 gets it of seven.
+fn honest() -> Vec<u8> {
+    let mut world = World::new(7, 1);
+    world.spy = true;
+    assert_eq!(world.call(&listing(7)).sum(), Some(21));
+    world.heard.iter().find(|(to, _)| *to == Node(1)).unwrap().1.clone()
+}
+
+/// How member 1 answers this request: the stage and the code of its refusal.
+fn answer_to(request: &[u8]) -> (u8, u8) {
+    let (mut world, mut buffer) = (World::new(7, 1), [0; 4096]);
+    let machine = world.at(Node(1));
+    machine.on_message(Node(0), Node(1), request, Time(1)).unwrap();
+    let answer = machine.poll(Time(1), &mut buffer);
+    assert!(matches!(answer, Some(Action::Send { to: Node(0), .. })), "{answer:?}");
+    assert!(machine.poll(Time(1), &mut buffer).is_none() && machine.is_empty());
+    (buffer[FAILURE + 4], buffer[FAILURE + 5])
+}
+
+#[test]
+fn d13_a_part_that_is_not_in_its_list_is_refused() {
+    let request = honest();
+    let word = |at: usize| u32::from_le_bytes(request[at..at + 4].try_into().unwrap());
+    // Three of seven, from the second on: 0, 1 3 4, 2 5 6.
+    assert_eq!((word(24), word(REQUEST), word(REQUEST + 4)), (3, 1, 7));
+    let forged = |changes: &[(usize, u32)]| {
+        let mut forged = request.clone();
+        changes.iter().for_each(|&(at, word)| forged[at..at + 4].copy_from_slice(&word.to_le_bytes()));
+        answer_to(&forged)
+    };
+    let malformed = (Stage::Setup as u8, Code::Malformed as u8);
+    let whole = REQUEST + 8;
+    for changes in [
+        // It begins with the maker, with somebody else, or behind the end, and goes on behind the end.
+        &[(REQUEST, 0)][..],
+        &[(REQUEST, 2)],
+        &[(REQUEST, 5)],
+        &[(REQUEST, 7)],
+        &[(REQUEST, u32::MAX)],
+        &[(24, 7)],
+        &[(24, u32::MAX)],
+        // There are more or fewer members than are named.
+        &[(REQUEST + 4, 6)],
+        &[(REQUEST + 4, 8)],
+        &[(REQUEST + 4, u32::MAX)],
+        // The list is another member's, or of another call.
+        &[(whole, 1)],
+        &[(whole + 4, 2)],
+    ] {
+        assert_eq!(forged(changes), malformed, "{changes:?}");
+    }
+    let mut unknown = request.clone();
+    unknown[47] |= 8;
+    assert_eq!(answer_to(&unknown), malformed);
+    // Eight bytes can say that there are very many.
+    let mut runs = request[..REQUEST + 8].to_vec();
+    runs[REQUEST + 4..].copy_from_slice(&u32::MAX.to_le_bytes());
+    runs[68..70].copy_from_slice(&1_u16.to_le_bytes());
+    runs.extend_from_slice(&[0_u32.to_le_bytes(), u32::MAX.to_le_bytes()].concat());
+    assert_eq!(answer_to(&runs), (Stage::Setup as u8, Code::TooLarge as u8));
+}
+
+/// Every bit of it is turned over in turn.
+#[test]
+fn d13_a_damaged_request_with_the_whole_list_is_refused_or_dropped() {
+    let mut planned = listing(15);
+    planned.call.budget = Lapse::from_millis(20);
+    let bits = 8 * (REQUEST + 8 + 15 * 4);
+    let mut failed = 0;
+    for bit in 0..bits {
+        let mut world = World::new(15, 1);
+        world.flip = Some((Node(4), bit));
+        let at = world.start(&planned).unwrap();
+        world.run(Lapse::from_secs(2 << 32));
+        let (end, ended) = world.made[at].end.clone().unwrap();
+        assert!(ended.since(world.made[at].at) <= planned.call.budget, "bit {bit}");
+        assert!(world.began.values().all(|&count| count == 1), "bit {bit}");
+        assert!((0..15).all(|node| world.at(Node(node)).is_empty()), "bit {bit}: a call is left");
+        if let End::Failed { tallies, .. } = end {
+            assert_eq!(tallies.total(), 15, "bit {bit}");
+            failed += 1;
+        }
+    }
+    // Names of members elsewhere in the tree are looked at by nobody on the way.
+    assert!(failed > bits / 4, "{failed} of {bits}");
 }

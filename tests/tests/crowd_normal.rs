@@ -46,7 +46,7 @@ fn s1_binary_shape(driver: Driver) {
     let mut crowd = Crowd::new(driver, 7);
     let all = crowd.all();
     let reply = crowd.run(&sum_over(&all, &NONE)).unwrap();
-    assert_eq!(reply, Reply { members: 7, header: Vec::new(), data: 21_u64.to_le_bytes().to_vec() });
+    assert_eq!(reply, Reply { members: 7, data: 21_u64.to_le_bytes().to_vec(), ..Reply::default() });
     let traces = crowd.settle();
     assert_eq!(once(&traces, 7), [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 2)]);
     assert_eq!((traces.combined(0), traces.count(What::Combined)), (vec![1, 2], 6));

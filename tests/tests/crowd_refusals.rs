@@ -77,7 +77,7 @@ fn s16_unknown_and_dead_members(driver: Driver) {
     // Unless the dead are left out.
     let listed = nodes([1, 2, 3]);
     let reply = crowd.run(&Call { mode: Mode::SKIP_DEAD, ..sum_over(&listed, &NONE) }).unwrap();
-    assert_eq!((reply.members, &reply.skipped, reply.data), (3, &nodes([2]), 4_u64.to_le_bytes().to_vec()));
+    assert_eq!((reply.members, &reply.skipped, &reply.data), (3, &nodes([2]), &4_u64.to_le_bytes().to_vec()));
     assert_eq!(reply.left_out().unwrap().to_string(), "left out, as dead: 2");
     let fault = Script::new().func(3, Act::Fault(7));
     let failure = crowd.run(&Call { mode: Mode::SKIP_DEAD, ..sum_over(&listed, &fault) }).unwrap_err();

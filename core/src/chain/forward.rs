@@ -107,7 +107,7 @@ impl<S: Storage> Machine<S> {
         let head = Head { class: context.class + 1, attempt: attempts, ..Head::new(Kind::Request, context.call, edge) };
         let (emitted, changed) = match kid.stand {
             Stand::ToSend => {
-                let list = came.list(&context.layout).piece(kid.piece)?;
+                let list = came.packed(&context.layout, kid.piece)?;
                 let data = came.data(&context.layout);
                 let request = Request {
                     func: context.func,
@@ -117,12 +117,12 @@ impl<S: Storage> Machine<S> {
                     height: context.height.saturating_sub(1),
                     caps: context.caps,
                     budget_us: Self::budget_below(context.deadline, context.height, now),
-                    list: list.into(),
+                    list,
                     header: came.header(&context.layout),
                     data,
                     data_len: context.data_len,
                 };
-                let head = Head { mode: context.mode, a: list.len(), b: data.len() as u32, ..head };
+                let head = Head { mode: context.mode, a: list.len, b: data.len() as u32, ..head };
                 let heard = if kid.attempts == 0 { now } else { kid.heard };
                 (request.emit(&head, buffer), Kid { stand: Stand::Sent, attempts, heard, ..kid })
             }

@@ -4,8 +4,9 @@
 
 use core::ops::Range;
 
+use super::column::Column;
 use super::context::{NO_KID, RECORDS};
-use super::list::List;
+use super::list::{List, Packed, Whole};
 use super::message::Caps;
 use super::report::Record;
 use crate::tree::{Piece, Shape};
@@ -15,6 +16,8 @@ use crate::tree::{Piece, Shape};
 pub(super) struct Sizes {
     pub(super) kids: u32,
     pub(super) list: u32,
+    /// Where it begins among all members, if these are wanted as well.
+    pub(super) whole: Option<Whole>,
     pub(super) stated: bool,
     pub(super) header: usize,
     pub(super) data: usize,
@@ -42,6 +45,9 @@ pub(super) struct Layout {
     frames_at: u32,
     replies_at: u32,
     own_end: u32,
+    list_at: u32,
+    /// All members of the call that lie there, if they do.
+    all: u32,
     ids_at: u32,
     sizes_at: u32,
     header_at: u32,
@@ -67,6 +73,8 @@ impl Layout {
         frames_at: 0,
         replies_at: 0,
         own_end: 0,
+        list_at: 0,
+        all: 0,
         ids_at: 0,
         sizes_at: 0,
         header_at: 0,
@@ -84,10 +92,12 @@ impl Layout {
         let park_at = records_at + records * Record::BYTES;
         let parked = if sizes.parks { reply.checked_mul(usize::from(kids))? } else { 0 };
         let frames_at = park_at.checked_add(parked)?;
-        let ids_at = frames_at.checked_add(usize::from(sizes.frames).checked_mul(FRAME + reply)?)?;
-        let ids = (sizes.list as usize).checked_mul(4)?;
-        let sizes_at = ids_at.checked_add(ids)?;
-        let header_at = sizes_at.checked_add(if sizes.stated { ids } else { 0 })?;
+        let list_at = frames_at.checked_add(usize::from(sizes.frames).checked_mul(FRAME + reply)?)?;
+        let Whole { start, len } = sizes.whole.unwrap_or(Whole { start: 0, len: sizes.list });
+        let ids_at = list_at.checked_add((start as usize).checked_mul(4)?)?;
+        let sizes_at = list_at.checked_add((len as usize).checked_mul(4)?)?;
+        let stated = if sizes.stated { (sizes.list as usize).checked_mul(4)? } else { 0 };
+        let header_at = sizes_at.checked_add(stated)?;
         let data_at = header_at.checked_add(sizes.header)?;
         let end = data_at.checked_add(sizes.data)?;
         Some(Layout {
@@ -101,7 +111,9 @@ impl Layout {
             frames: sizes.frames,
             frames_at: frames_at as u32,
             replies_at: (frames_at + usize::from(sizes.frames) * FRAME) as u32,
-            own_end: ids_at as u32,
+            own_end: list_at as u32,
+            list_at: list_at as u32,
+            all: sizes.whole.map_or(0, |whole| whole.len),
             ids_at: ids_at as u32,
             sizes_at: sizes_at as u32,
             header_at: header_at as u32,
@@ -181,9 +193,9 @@ impl Layout {
         start..start + self.reply_len()
     }
 
-    /// The ids, and the sizes of a stated tree; of a whole request they follow one another.
+    /// The ids of the subtree or of all members, and the sizes of a stated tree; of a whole request they follow one another.
     pub(super) const fn list_range(&self) -> Range<usize> {
-        self.ids_at as usize..self.header_at as usize
+        self.list_at as usize..self.header_at as usize
     }
 
     pub(super) const fn header_range(&self) -> Range<usize> {
@@ -235,6 +247,25 @@ impl<'a> Came<'a> {
         let len = layout.members as usize * 4;
         let part = |at: u32| self.cut(at as usize..at as usize + len).as_chunks().0;
         List { ids: part(layout.ids_at), sizes: if layout.stated { part(layout.sizes_at) } else { &[] } }
+    }
+
+    /// All members of the call; none if they are not wanted.
+    #[inline]
+    pub(super) fn all(&self, layout: &Layout) -> &'a [[u8; 4]] {
+        let start = layout.list_at as usize;
+        if layout.all == 0 { &[] } else { self.cut(start..start + 4 * layout.all as usize).as_chunks().0 }
+    }
+
+    /// The list of a subtree as a request has it; `None` if it does not lie within this one.
+    #[inline]
+    pub(super) fn packed(&self, layout: &Layout, piece: Piece) -> Option<Packed<'a>> {
+        let list = Packed::from(self.list(layout).piece(piece)?);
+        if layout.all == 0 {
+            return Some(list);
+        }
+        let start = (layout.ids_at - layout.list_at) / 4 + piece.start;
+        let ids = Column::Words(self.all(layout));
+        Some(Packed { whole: Some(Whole { start, len: layout.all }), ids, ..list })
     }
 
     /// The header and the data.

@@ -50,34 +50,92 @@ impl<'a> List<'a> {
     }
 }
 
+/// Where members begin in the list of the call, and how many that has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Whole {
+    pub(super) start: u32,
+    pub(super) len: u32,
+}
+
+impl Whole {
+    /// Of so many members; `None` if they are not all in it, or the maker is among them: he stands first, and is below nobody.
+    fn parse(from: &mut Reader<'_>, members: u32) -> Option<Whole> {
+        let whole = Whole { start: from.u32().ok()?, len: from.u32().ok()? };
+        let end = whole.start.checked_add(members)?;
+        (whole.start > 0 && end <= whole.len).then_some(whole)
+    }
+}
+
+/// What a request says of its list.
+const STATED: u8 = 1;
+const WHOLE: u8 = 2;
+
 /// A list as a request has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Packed<'a> {
+    /// Members of the subtree.
     pub(super) len: u32,
+    /// If all members of the call are in the request, these are here.
+    pub(super) whole: Option<Whole>,
     pub(super) ids: Column<'a, 1>,
     /// The sizes of a stated tree.
     pub(super) sizes: Option<Column<'a, 0>>,
 }
 
 impl<'a> Packed<'a> {
-    pub(super) fn parse(from: &mut Reader<'a>, len: u32, is_stated: bool, runs: [u16; 2]) -> Option<Packed<'a>> {
-        let ids = Column::parse(from, len, runs[0])?;
-        let sizes = match is_stated {
+    /// Bytes in front of the names of all members.
+    pub(super) const AHEAD: usize = 8;
+
+    /// The byte by which a request says what its list is.
+    pub(super) fn kind(&self) -> u8 {
+        u8::from(self.sizes.is_some()) * STATED | u8::from(self.whole.is_some()) * WHOLE
+    }
+
+    pub(super) fn parse(from: &mut Reader<'a>, len: u32, kind: u8, runs: [u16; 2]) -> Option<Packed<'a>> {
+        if kind > STATED | WHOLE {
+            return None;
+        }
+        let whole = if kind & WHOLE == 0 { None } else { Some(Whole::parse(from, len)?) };
+        let ids = Column::parse(from, whole.map_or(len, |whole| whole.len), runs[0])?;
+        let sizes = match kind & STATED != 0 {
             false if runs[1] != 0 => return None,
             false => None,
             true => Some(Column::parse(from, len, runs[1])?),
         };
-        Some(Packed { len, ids, sizes })
+        Some(Packed { len, whole, ids, sizes })
     }
 
-    /// Writes ids and sizes; how many runs each of them has.
+    /// Writes where the members begin, ids and sizes; how many runs each of the latter has.
     pub(super) fn emit(&self, to: &mut Writer<'_>) -> Result<[u16; 2], Short> {
+        if let Some(Whole { start, len }) = self.whole {
+            to.u32(start)?;
+            to.u32(len)?;
+        }
         Ok([self.ids.emit(to)?, self.sizes.map_or(Ok(0), |sizes| sizes.emit(to))?])
     }
 
     /// The most bytes of any piece of it in a request.
     pub(super) fn most(&self) -> usize {
-        self.ids.most(self.len) + self.sizes.map_or(0, |sizes| sizes.most(self.len))
+        let ahead = if self.whole.is_some() { Packed::AHEAD } else { 0 };
+        ahead + self.ids.most(self.listed()) + self.sizes.map_or(0, |sizes| sizes.most(self.len))
+    }
+
+    /// How many ids there are.
+    pub(super) fn listed(&self) -> u32 {
+        self.whole.map_or(self.len, |whole| whole.len)
+    }
+
+    /// The first member of the subtree.
+    pub(super) fn first(&self) -> Option<u32> {
+        match self.whole {
+            None => self.ids.first(),
+            Some(whole) => self.ids.finder()(whole.start),
+        }
+    }
+
+    /// Whether it is one of a call that this member makes, as far as it tells.
+    pub(super) fn may_be_of(&self, root: Node) -> bool {
+        self.whole.is_none() || self.ids.first() == Some(root.0)
     }
 }
 
@@ -85,6 +143,6 @@ impl<'a> From<List<'a>> for Packed<'a> {
     #[inline]
     fn from(list: List<'a>) -> Packed<'a> {
         let sizes = list.is_stated().then_some(Column::Words(list.sizes));
-        Packed { len: list.len(), ids: Column::Words(list.ids), sizes }
+        Packed { len: list.len(), whole: None, ids: Column::Words(list.ids), sizes }
     }
 }

@@ -10,7 +10,8 @@
 //! request   32 func (4)  36 callback (4)  40 slots (2 + 2)  44 shape (2)  46 height  47 list  48 hlen (2)
 //!           50 reply header cap (2)  52 reply data cap (4)  56 dlen (8)  64 budget µs (4)
 //!           68 runs of ids (2)  70 runs of sizes (2)
-//!           72 a ids, then as many sizes if `list` is 1, header, b bytes of data
+//!           72 a ids, then as many sizes if `list` has 1, header, b bytes of data; if it has 2, before that where in the list of
+//!           the call the a members begin (4) and how many that has (4), and all of these in place of the a ids
 //! response  32 members done (4)  36 budget µs (4)  40 0 (8)  48 a bytes of header, b bytes of data
 //! failure   32 ok, failed, unreached, unknown (4 each)  48 a records of 16 bytes
 //! cancel    no more; a is how many members the subtree has; so is that of an ask
@@ -146,7 +147,7 @@ impl Head {
         if version != VERSION {
             return Err(Unread::Version(head));
         }
-        if Mode::SENT.bits() | flags == Mode::SENT.bits() { Ok(head) } else { Err(Unread::Malformed) }
+        if Mode::FLAGS.bits() | flags == Mode::FLAGS.bits() { Ok(head) } else { Err(Unread::Malformed) }
     }
 }
 
@@ -203,7 +204,7 @@ impl<'a> Request<'a> {
             to.u16(self.slots[0])?;
             to.u16(self.slots[1])?;
             to.bytes(&self.shape.to_bytes())?;
-            to.bytes(&[self.height, u8::from(self.list.sizes.is_some())])?;
+            to.bytes(&[self.height, self.list.kind()])?;
             to.u16(header)?;
             to.u16(self.caps.header)?;
             to.u32(self.caps.data)?;
@@ -223,17 +224,13 @@ impl<'a> Request<'a> {
         let slots = [known.u16().ok()?, known.u16().ok()?];
         let shape = Shape::from_bytes([known.u8().ok()?, known.u8().ok()?])?;
         let height = known.u8().ok()?;
-        let is_stated = match known.u8().ok()? {
-            0 => false,
-            1 => true,
-            _ => return None,
-        };
+        let kind = known.u8().ok()?;
         let header = known.u16().ok()?;
         let caps = Caps { header: known.u16().ok()?, data: known.u32().ok()? };
         let data_len = known.u64().ok()?;
         let budget_us = known.u32().ok()?;
         let runs = [known.u16().ok()?, known.u16().ok()?];
-        let list = Packed::parse(from, head.a, is_stated, runs)?;
+        let list = Packed::parse(from, head.a, kind, runs)?;
         let header = from.bytes(usize::from(header)).ok()?;
         let data = from.bytes(usize::try_from(head.b).ok()?).ok()?;
         let carried = if head.mode.contains(Mode::SPAN) { SPAN as u64 } else { data_len };
@@ -357,7 +354,7 @@ mod tests {
         let edge = Edge { index: 1, generation: 2, ordinal: 3 };
         for seq in [1, u64::from(u32::MAX), 7 << 32, (1 << 40) - 1] {
             let call = CallId { root: Node(4), life: Life(5), seq };
-            let head = Head { mode: Mode::SENT, attempt: 6, class: 7, a: 8, b: 9, ..Head::new(Kind::Ask, call, edge) };
+            let head = Head { mode: Mode::FLAGS, attempt: 6, class: 7, a: 8, b: 9, ..Head::new(Kind::Ask, call, edge) };
             let mut bytes = [0; HEAD];
             assert_eq!(head.emit_bare(&mut bytes), Ok(HEAD));
             assert_eq!(Head::parse(&mut Reader::new(&bytes)), Ok(head));

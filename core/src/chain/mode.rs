@@ -26,13 +26,18 @@ bitflags::bitflags! {
         /// call is refused. A stated tree is one over all of the list: whoever hangs below a member that is left out hangs below the
         /// nearest one above it that is not. It is asked where the call is made, and not sent.
         const SKIP_DEAD = 128;
+        /// Every member is given the whole list in addition to its own part of it ([`Work::full_list`](super::Work::full_list)), so
+        /// each request is as long as the list of the call.
+        const FULL_LIST = 256;
     }
 }
 
 impl Mode {
-    /// What goes with requests.
-    pub(super) const SENT: Mode = Mode::all().difference(Mode::DEDUP.union(Mode::SKIP_DEAD));
+    /// What matters not only where the call is made.
+    pub(super) const KEPT: Mode = Mode::all().difference(Mode::DEDUP.union(Mode::SKIP_DEAD));
+    /// What is in the flags of messages; requests say the rest with their list.
+    pub(super) const FLAGS: Mode = Mode::KEPT.difference(Mode::FULL_LIST);
 }
 
-/// A message has a byte for it.
-const _: () = assert!(Mode::SENT.bits() <= u8::MAX as u16);
+/// The flags of a message are a byte, which is the first one of a mode.
+const _: () = assert!(Mode::FLAGS.bits() <= u8::MAX as u16 && Mode::KEPT.difference(Mode::FLAGS).bits() as u8 == 0);

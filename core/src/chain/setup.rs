@@ -7,7 +7,6 @@ use super::context::Context;
 use super::functions;
 use super::kids::pieces_by;
 use super::layout::{Layout, Sizes, frames};
-use super::list::Packed;
 use super::machine::{Handle, Machine, OVER};
 use super::message::{Failure, Head, Kind, Request};
 use super::mode::Mode;
@@ -121,14 +120,18 @@ impl<S: Storage> Machine<S> {
         let is_deep = self.config.classes > 0 && head.class >= self.config.classes;
         // Nobody combines the replies below.
         let is_lost = request.callback == Tag::NONE && request.caps.bytes() > 0 && list.len > 1;
-        if list.ids.first() != Some(to.0) || !whole || is_deep || is_lost {
+        if list.first() != Some(to.0) || !list.may_be_of(head.call.root) || !whole || is_deep || is_lost {
             return Err(malformed);
         }
         // A few bytes can say that there are very many: nobody looks at more than there is room for.
-        if list.len as usize > self.slab * 2 {
-            return Err((Code::TooLarge, list.len.saturating_mul(4)));
+        if list.listed() as usize > self.slab * 2 {
+            return Err((Code::TooLarge, list.listed().saturating_mul(4)));
         }
-        let all_home = self.lists_home(list).map_err(|double| (Code::DuplicateId, double.0))?;
+        let all_home = match list.whole {
+            None => self.lists_home(list.ids.words()),
+            Some(whole) => self.lists_home(list.ids.words().skip(whole.start as usize).take(list.len as usize)),
+        };
+        let all_home = all_home.map_err(|double| (Code::DuplicateId, double.0))?;
         let functions = self.functions.as_ref();
         let func =
             functions::find(functions, request.slots[0], request.func).ok_or((Code::UnknownFunc, request.func.0))?;
@@ -147,6 +150,7 @@ impl<S: Storage> Machine<S> {
         let sizes = Sizes {
             kids,
             list: list.len,
+            whole: list.whole,
             stated: list.sizes.is_some(),
             header: request.header.len(),
             data: request.data.len(),
@@ -165,6 +169,7 @@ impl<S: Storage> Machine<S> {
         if runs {
             return Err((Code::SecondParent, 0));
         }
+        let mode = if list.whole.is_some() { head.mode | Mode::FULL_LIST } else { head.mode };
         let budget = Lapse::from_micros(u64::from(request.budget_us));
         let context = Context {
             call: head.call,
@@ -172,7 +177,7 @@ impl<S: Storage> Machine<S> {
             parent: Some((from, head.edge)),
             all_home,
             shared,
-            mode: head.mode,
+            mode,
             func: request.func,
             callback: request.callback,
             slots: [func, callback],
@@ -196,7 +201,7 @@ impl<S: Storage> Machine<S> {
                 }
             }
             if let Some(place) = bytes.get_mut(layout.list_range()) {
-                let (ids, sizes) = place.split_at_mut(list.len as usize * 4);
+                let (ids, sizes) = place.split_at_mut(list.listed() as usize * 4);
                 list.ids.write(ids);
                 if let Some(column) = list.sizes {
                     column.write(sizes);
@@ -210,12 +215,13 @@ impl<S: Storage> Machine<S> {
 
     /// Whether everybody in a list lives here; `Err` names a member of ours that stands in it twice: nothing is remembered of
     /// calls at home, so it would run twice.
-    fn lists_home(&mut self, list: Packed<'_>) -> Result<bool, Node> {
+    fn lists_home(&mut self, mut ids: impl Iterator<Item = u32>) -> Result<bool, Node> {
         self.next_list();
         let (lists, homes, peers) = (self.lists, self.homes, self.peers.as_mut());
         let (mut all_home, mut at) = (true, 0);
         // Of thousands most are no neighbours of those here, and what is kept of them need not be fetched.
-        list.ids.words().map(Node).try_for_each(|id| {
+        ids.try_for_each(|id| {
+            let id = Node(id);
             let known = if homes.0 <= id && id <= homes.1 { peers.get_mut(id.index()) } else { None };
             match known.filter(|peer| peer.at_home) {
                 Some(peer) => {

@@ -8,6 +8,7 @@ use super::context::{Context, NO_KID};
 use super::functions;
 use super::laid::{Among, Laid};
 use super::layout::{Layout, Sizes, frames_of};
+use super::list::{Packed, Whole};
 use super::machine::{Handle, Machine};
 use super::message::{Caps, SPAN, span_bytes};
 use super::mode::Mode;
@@ -260,7 +261,7 @@ impl<S: Storage> Machine<S> {
         if call.callback == Tag::NONE && call.caps.bytes() > 0 && len > 1 {
             return Err(StartError::ReplyWithoutCallback);
         }
-        let sent = call.mode & Mode::SENT;
+        let sent = call.mode & Mode::KEPT;
         let span;
         let (data, data_len, mode) = match call.data {
             Data::Bytes(bytes) => (bytes, bytes.len() as u64, sent - Mode::SPAN),
@@ -272,6 +273,7 @@ impl<S: Storage> Machine<S> {
         let sizes = Sizes {
             kids: 0,
             list: len,
+            whole: mode.contains(Mode::FULL_LIST).then_some(Whole { start: 0, len }),
             stated: false,
             header: call.header.len(),
             data: data.len(),
@@ -361,11 +363,12 @@ impl<S: Storage> Machine<S> {
         let allowed = self.slab * 8;
         let layout =
             self.layout(&sizes, frames_of(laid.height)).ok_or(StartError::TooLarge { needed: usize::MAX, allowed })?;
-        let plain = sizes.list as usize * if sizes.stated { 8 } else { 4 };
+        let ahead = if sizes.whole.is_some() { Packed::AHEAD } else { 0 };
+        let plain = ahead + sizes.list as usize * if sizes.stated { 8 } else { 4 };
         // Whether it has few runs is asked only where that matters.
         let fits = self.fits(&layout, &sizes, plain).or_else(|_| {
             let packed = laid.packed(self.scratch.as_mut(), &mut self.listed, sizes.list);
-            self.fits(&layout, &sizes, packed)
+            self.fits(&layout, &sizes, ahead + packed)
         });
         fits.map_err(|needed| StartError::TooLarge {
             needed: needed as usize,

@@ -80,6 +80,8 @@ pub struct Work<'a> {
     pub reply: Reply<'a>,
     /// Bytes of data that a reply may have which is not in answers.
     pub(super) rendezvous: Option<u32>,
+    /// All members of the call, if they are wanted.
+    pub(super) all: &'a [[u8; 4]],
     pub(super) ids: &'a [[u8; 4]],
 }
 
@@ -88,6 +90,13 @@ impl<'a> Work<'a> {
     #[must_use]
     pub const fn members(&self) -> Members<'a> {
         Members(self.ids)
+    }
+
+    /// All members of the call, if it has [the whole list](Mode::FULL_LIST) at every member: everywhere the same, in preorder of the
+    /// tree, so that the maker is the first, and [those of the subtree](Self::members) follow one another in it.
+    #[must_use]
+    pub const fn full_list(&self) -> Option<Members<'a>> {
+        if self.all.is_empty() { None } else { Some(Members(self.all)) }
     }
 
     /// Bytes of data that the reply of each member may have, if it is not in answers ([`Mode::RENDEZVOUS`]).
@@ -105,7 +114,7 @@ impl<'a> Work<'a> {
     pub fn with_data<'b>(&'b mut self, memory: &'b mut [u8], len: u32) -> Work<'b> {
         self.reply.written.data = len.min(u32::try_from(memory.len()).unwrap_or(u32::MAX));
         let reply = Reply { header: self.reply.header, data: memory, written: self.reply.written };
-        Work { phase: self.phase, header: self.header, data: self.data, ids: self.ids, reply, ..*self }
+        Work { phase: self.phase, header: self.header, data: self.data, all: self.all, ids: self.ids, reply, ..*self }
     }
 }
 
@@ -275,9 +284,10 @@ impl<S: Storage> Machine<S> {
         let (header, rest) = own.split_at_mut_checked(header_max).ok_or(Stale)?;
         let place = rest.get_mut(..caps.data as usize).ok_or(Stale)?;
         let (call, node, rendezvous) = (context.call, context.node, context.rendezvous());
+        let all = came.all(layout);
         let reply = Reply { header, data: place, written: &mut context.reply };
         let parent = context.parent.map(|(parent, _)| parent);
-        Ok(Work { phase, call, node, parent, header: sent, data, reply, rendezvous, ids: list.ids })
+        Ok(Work { phase, call, node, parent, header: sent, data, reply, rendezvous, all, ids: list.ids })
     }
 
     /// The user's code has returned. The handle by which the call is known that it ran for: the same one, unless it is the

@@ -61,10 +61,10 @@ impl<S: Storage> Machine<S> {
         let room = self.slab * 8;
         let (context, own, came) = self.parts(id)?;
         let layout = &context.layout;
-        let (list, (header, data)) = (came.list(layout), came.header_and_data(layout));
+        let (list, all, (header, data)) = (came.list(layout), came.all(layout), came.header_and_data(layout));
         let data = data_of(context.mode, data);
         let (sent, rendezvous) = (context.sent(), context.rendezvous());
-        Some(Way { context, own, list, header, data, sent, rendezvous, room })
+        Some(Way { context, own, list, all, header, data, sent, rendezvous, room })
     }
 
     /// The next run of a walk; `None` when it has ended.

@@ -20,6 +20,8 @@ pub(super) struct Way<'a> {
     pub(super) context: &'a mut Context,
     pub(super) own: &'a mut [u64],
     pub(super) list: List<'a>,
+    /// All members of the call, if they are wanted.
+    pub(super) all: &'a [[u8; 4]],
     pub(super) header: &'a [u8],
     pub(super) data: Data<'a>,
     /// How much of a reply is in answers, and how much data may be elsewhere: looked up once for all runs.
@@ -193,8 +195,9 @@ impl<'a> Way<'a> {
 
     #[inline]
     fn lend(&mut self) -> Way<'_> {
-        let Way { context, own, list, header, data, sent, rendezvous, room } = self;
-        Way { context, own, list: *list, header, data: *data, sent: *sent, rendezvous: *rendezvous, room: *room }
+        let Way { context, own, list, all, header, data, sent, rendezvous, room } = self;
+        let (list, data, sent, rendezvous, room) = (*list, *data, *sent, *rendezvous, *room);
+        Way { context, own, list, all, header, data, sent, rendezvous, room }
     }
 
     #[inline]
@@ -221,6 +224,7 @@ impl<'a> Way<'a> {
             data: self.data,
             reply: Reply { header, data: data.get_mut(..caps.data as usize)?, written: &mut walk.answer },
             rendezvous,
+            all: self.all,
             ids: self.list.ids_of(walk.child)?,
         })
     }
@@ -255,6 +259,7 @@ impl<'a> Way<'a> {
             data: self.data,
             reply: Reply { header, data: data.get_mut(..caps.data as usize)?, written: &mut walk.top.reply },
             rendezvous,
+            all: self.all,
             ids: self.list.ids_of(top)?,
         })
     }

@@ -4,6 +4,7 @@ use umbra_core::chain::{Action, Code, Handle, Mode, Node, Outcome, Phase, Stage,
 use umbra_core::time::Lapse;
 
 use super::inner::{INNER_FAILED, Maker};
+use super::listed::Told;
 use super::replies::Whose;
 use super::{Act, End, Happens, World};
 
@@ -171,7 +172,7 @@ impl World {
         let (now, life) = (self.now, self.seats[node.index()].life);
         let (home, Some(machine)) = (node, self.seats[node.index()].machine.as_mut()) else { return };
         let Ok(mut work) = machine.work(handle) else { panic!("user code of a call that is gone at {node}") };
-        let (call, node) = (work.call, work.node);
+        let (call, node, told) = (work.call, work.node, Told::of(&work));
         let act = match (self.script.act(&work), self.answered.get(&(call, node))) {
             (Act::Within, Some(true)) => Act::Work,
             (Act::Within, Some(false)) => Act::Fault(INNER_FAILED),
@@ -194,6 +195,7 @@ impl World {
         if !matches!(work.phase, Phase::Wait(_)) && verdict == Verdict::Done {
             *self.ended.entry((call, node)).or_default() += 1;
         }
+        self.note_told(call, node, &told);
         let known = self.at(home).finish(handle, verdict).expect("user code that was to be run");
         if verdict == Verdict::Pending
             && let Act::Slow(after) = act

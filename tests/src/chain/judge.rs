@@ -75,6 +75,18 @@ impl Tree {
         self.members.iter().position(|&member| member == node).map(|at| self.depth(at))
     }
 
+    /// The members, each in front of all that are below him.
+    pub(super) fn preorder(&self) -> Vec<Node> {
+        fn walk(tree: &Tree, at: usize, order: &mut Vec<Node>) {
+            order.push(tree.members[at]);
+            let below = (1..tree.members.len()).filter(|&other| tree.parents[other] == at);
+            below.for_each(|child| walk(tree, child, order));
+        }
+        let mut order = Vec::new();
+        walk(self, 0, &mut order);
+        order
+    }
+
     fn depth(&self, at: usize) -> u8 {
         if at == 0 { 0 } else { self.depth(self.parents[at]) + 1 }
     }

@@ -12,6 +12,7 @@ mod happen;
 mod homes;
 mod inner;
 mod judge;
+mod listed;
 mod lives;
 mod rendezvous;
 mod replies;
@@ -232,6 +233,8 @@ pub struct World {
     pub ended: HashMap<(CallId, Node), u32>,
     /// How often each callback ran, by child.
     pub combined: HashMap<(CallId, Node, Node), u32>,
+    /// Runs of user code that were given something else than the list of their call, or had it without asking.
+    unlisted: Vec<(CallId, Node)>,
     /// Pairs of parent and child along which requests went.
     pub edges: Vec<(CallId, Node, Node)>,
     /// Messages handed to the network.
@@ -302,6 +305,7 @@ impl World {
             began: HashMap::new(),
             ended: HashMap::new(),
             combined: HashMap::new(),
+            unlisted: Vec::new(),
             edges: Vec::new(),
             messages: 0,
             inside: 0,

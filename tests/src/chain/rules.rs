@@ -22,6 +22,9 @@ impl World {
                 return Err(format!("{call} combined the answer of {child} at {node} {count} times"));
             }
         }
+        if let Some((call, node)) = self.unlisted.first() {
+            return Err(format!("{call} tells {node} another list than its own"));
+        }
         for made in &self.made {
             self.check_call(made)?;
         }

@@ -54,6 +54,8 @@ pub struct Tally {
     pub roomy: u64,
     /// Calls with replies that are not in answers.
     pub long: u64,
+    /// Calls with the whole list at every member.
+    pub listed: u64,
     /// Calls that left members out who were dead.
     pub skipping: u64,
     /// What became of these replies.
@@ -63,10 +65,13 @@ pub struct Tally {
 impl core::fmt::Display for Tally {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let Tally { schedules, done, failed, blocked, busy, messages, stale, led, domains, roomy, long, .. } = self;
-        let Tally { skipping, fates, .. } = self;
+        let Tally { listed, skipping, fates, .. } = self;
         write!(f, "{schedules} schedules: {done} calls done, {failed} failed and {blocked} refused, {led} led and ")?;
         write!(f, "{domains} along hosts, {messages} messages, {busy} without room and {stale} late, ")?;
-        write!(f, "{roomy} schedules with room for all, {skipping} calls without the dead, ")?;
+        write!(
+            f,
+            "{roomy} schedules with room for all, {listed} calls with the whole list, {skipping} without the dead, "
+        )?;
         write!(f, "{long} calls with long replies: {fates:?}")
     }
 }
@@ -84,6 +89,7 @@ impl core::ops::AddAssign for Tally {
         self.domains += other.domains;
         self.roomy += other.roomy;
         self.long += other.long;
+        self.listed += other.listed;
         self.skipping += other.skipping;
         self.fates += other.fates;
     }
@@ -162,6 +168,7 @@ const fn has_options(seed: u64) -> bool {
 /// Has a call take some of these ways; it may come when deaths are known.
 fn opt(planned: &mut Planned, after: &mut Lapse, random: &mut Random) {
     planned.call.mode.set(Mode::SKIP_DEAD, random.below(4) != 0);
+    planned.call.mode.set(Mode::FULL_LIST, random.below(2) == 0);
     after.0 += random.below(3) * random.below(2_000_000);
 }
 
@@ -383,6 +390,7 @@ fn judge(world: &World, trouble: Trouble) -> Result<Tally, String> {
             return Err(format!("{} took longer than it may", made.id));
         }
         world.judge(made)?;
+        tally.listed += u64::from(made.plan.call.mode.contains(Mode::FULL_LIST));
         tally.skipping += u64::from(!made.skipped.is_empty());
         match end {
             End::Done { .. } => {

@@ -112,7 +112,9 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn sum_of(bytes: &[u8]) -> u32 {
+/// A number that bytes have in this order.
+#[must_use]
+pub fn sum_of(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |sum, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()))
 }
 
@@ -253,6 +255,10 @@ fn user(work: &mut Work<'_>, state: &Mutex<State>) -> Verdict {
                 let parent = work.parent.map_or(NOBODY, |parent| parent.0);
                 state.trace.note(What::Began, parent, 0);
                 state.begun += 1;
+                if let Some(all) = work.full_list() {
+                    let names: Vec<[u8; 4]> = all.map(|node| node.0.to_le_bytes()).collect();
+                    state.trace.note(What::Listed, names.len() as u32, sum_of(names.as_flattened()));
+                }
             }
             Phase::Probe => state.trace.note(What::Probed, 0, 0),
             Phase::Wait(answer) => state.trace.note(What::Combined, answer.from.0, answer.members),

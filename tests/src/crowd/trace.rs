@@ -28,12 +28,14 @@ pub enum What {
     Refused,
     /// Such a call ended with another sum than its members have, or with tallies that do not add up.
     Wrong,
+    /// A function was told all members of its call; `other` is how many, `aux` the sum of their names in their order.
+    Listed,
 }
 
 /// The parent of the maker.
 pub const NOBODY: u32 = u32::MAX;
 
-const ALL: [What; 11] = [
+const ALL: [What; 12] = [
     What::Began,
     What::Probed,
     What::Combined,
@@ -45,6 +47,7 @@ const ALL: [What; 11] = [
     What::Failed,
     What::Refused,
     What::Wrong,
+    What::Listed,
 ];
 
 /// The most bytes that a trace may have on its way.

@@ -24,7 +24,8 @@ const PUNCTUAL: usize = 5000;
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let short = [Mode::empty(), Mode::COLLECT | Mode::CANCEL_ON_FAIL, Mode::CUT_THROUGH | Mode::ORDERED];
     let long = [Mode::RENDEZVOUS, Mode::RENDEZVOUS | Mode::ORDERED];
-    short.into_iter().chain(long).map(conversation).collect()
+    let more = [Mode::FULL_LIST, Mode::FULL_LIST | Mode::COLLECT];
+    short.into_iter().chain(long).chain(more).map(conversation).collect()
 }
 
 fn conversation(mode: Mode) -> Vec<u8> {
@@ -103,6 +104,12 @@ fn settle(machine: &mut Machine<Heap>, now: Time, buffer: &mut [u8], how: u8) {
             }
             Action::Run { handle, .. } => {
                 let mut work = machine.work(handle).expect("user code that is to be run");
+                if let Some(all) = work.full_list() {
+                    // Whoever sent it: the part lies in it.
+                    let part: Vec<Node> = work.members().collect();
+                    let all: Vec<Node> = all.collect();
+                    assert!(all[1..].windows(part.len()).any(|some| some == part) || part == all);
+                }
                 let span = Span { key: Key::from_bits(how.into()), offset: 0, len: 8 };
                 let _ = match work.rendezvous() {
                     Some(_) => work.reply.set_span(span),
