@@ -49,7 +49,7 @@ fn machine(node: u32) -> Machine<Vectors> {
         waiters: vec![Waiter::EMPTY; 16],
         scratch: vec![0; 6 * MEMBERS],
     };
-    let mut machine = Machine::new(Config::new(Node(node), Life(1)), lent);
+    let mut machine = Machine::new(Config { header_max: 64, ..Config::new(Node(node), Life(1)) }, lent);
     machine.register(SUM).unwrap();
     machine
 }
@@ -103,6 +103,8 @@ fn calls(machines: &mut [Machine<Vectors>], lists: &[Vec<Node>], mode: Mode, end
                             _ => 1,
                         };
                         work.reply.set_data(&[number; 8]).unwrap();
+                        let rewritten = work.rewrite_header(&[number; 64]).is_ok();
+                        assert!(!rewritten || work.full_list().is_some_and(|all| all.len() == MEMBERS));
                         let verdict = if at == BAD && end == End::Fault { Verdict::Fault(1) } else { Verdict::Done };
                         machines[at].finish(handle, verdict).unwrap();
                     }
@@ -142,7 +144,8 @@ fn main() {
     let mut time = 1;
     let region = Region::new(COUNTED);
     for _ in 0..5 {
-        for mode in [Mode::empty(), Mode::COLLECT, Mode::CUT_THROUGH | Mode::ORDERED] {
+        let asked = Mode::FULL_LIST | Mode::REWRITE | Mode::SKIP_DEAD;
+        for mode in [Mode::empty(), Mode::COLLECT, Mode::CUT_THROUGH | Mode::ORDERED, asked] {
             for end in [End::Well, End::Fault, End::Late, End::Cancelled] {
                 assert!(calls(&mut machines, &lists[..1], mode, end, &mut time), "{mode:?} {end:?}");
             }

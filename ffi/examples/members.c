@@ -16,7 +16,7 @@ static struct {
 } told[MEMBERS];
 
 static umbra_member seats[MEMBERS];
-static int wants_list;
+static int wants_list, rewrites;
 
 /* The list of a function that runs: the buffer, lengths that do not fit, and pointers to nowhere. */
 static int list(struct umbra_gpc_work *work, uint32_t *members, size_t *count)
@@ -34,6 +34,26 @@ static int list(struct umbra_gpc_work *work, uint32_t *members, size_t *count)
     if (umbra_gpc_work_call(work, NULL) != -UMBRA_EINVAL)
         return 5;
     return umbra_gpc_work_members(work, members, MEMBERS, count) == 0 ? 0 : 6;
+}
+
+/* Whether a function finds in its header who is on the way to its member, each put there by himself, and goes on so; a callback
+ * cannot. */
+static int is_on_the_way(struct umbra_gpc_work *work)
+{
+    static const char *const ways[MEMBERS] = {"24", "25", "", "25", "2", "2", "24"};
+    static char longer[1025];
+    const char *way = rewrites ? ways[work->node] : "";
+    size_t length = strlen(way);
+    int code;
+    if (work->header_length != length || memcmp(work->header, way, length) != 0)
+        return 0;
+    memcpy(longer, way, length);
+    longer[length] = (char)('0' + work->node);
+    code = umbra_gpc_work_rewrite(work, longer, length + 1);
+    if (!rewrites || work->phase == UMBRA_GPC_WAIT)
+        return code == -UMBRA_EINVAL;
+    return code == 0 && umbra_gpc_work_rewrite(work, longer, sizeof longer) == -UMBRA_ETOOLONG &&
+           umbra_gpc_work_rewrite(work, NULL, 1) == -UMBRA_EINVAL;
 }
 
 /* Whether all members of the call are told, if they are wanted, with those of the list in one piece. */
@@ -70,6 +90,8 @@ static int look(void *user, struct umbra_gpc_work *work)
             return wrong != 0 ? wrong : 10;
         if (!is_listed(work, told[at].below, told[at].count))
             return 12;
+        if (!is_on_the_way(work))
+            return 13;
         return told[at].count == work->subtree ? UMBRA_GPC_PENDING : 11;
     }
     /* Whether it is pending or a callback, it is the same call over the same members. */
@@ -80,6 +102,8 @@ static int look(void *user, struct umbra_gpc_work *work)
         return 30;
     if (!is_listed(work, again, count))
         return 32;
+    if (!is_on_the_way(work))
+        return 33;
     return name.maker == 2 && name.life == told[at].name.life && name.number == told[at].name.number ? 0 : 31;
 }
 
@@ -155,7 +179,14 @@ int main(void)
     call.mode = UMBRA_GPC_FULL_LIST;
     make(&call);
     is_told(6, 4, whole + 6, 1);
+    doing = "headers for those below";
+    rewrites = 1;
+    call.mode |= UMBRA_GPC_REWRITE;
+    make(&call);
+    call.mode |= UMBRA_GPC_CUT_THROUGH;
+    CHECK(umbra_gpc_exec(seats[2], &call, NULL) == -UMBRA_EINVAL);
     doing = "functions that do not run";
+    CHECK(umbra_gpc_work_rewrite(NULL, NULL, 0) == -UMBRA_EINVAL);
     CHECK(umbra_gpc_work_list(NULL, &node, 1, NULL) == -UMBRA_EINVAL);
     CHECK(umbra_gpc_work_members(NULL, &node, 1, NULL) == -UMBRA_EINVAL);
     CHECK(umbra_gpc_work_call(NULL, &first) == -UMBRA_EINVAL);

@@ -1481,7 +1481,7 @@ struct umbra_gpc_work {
     size_t child_header_length;
     const void *child_data;
     size_t child_data_length;
-    const void *local;              /* for umbra_gpc_work_members, _list, _call, _start, _answer and _read */
+    const void *local;              /* for umbra_gpc_work_members, _list, _rewrite, _call, _start, ... */
     uint64_t offered_length;        /* of data that is offered, for umbra_gpc_work_read; data is NULL then. Else 0 */
 };
 
@@ -1497,6 +1497,11 @@ int umbra_gpc_work_members(const struct umbra_gpc_work *work, uint32_t *members,
 /* All members of a call with UMBRA_GPC_FULL_LIST, in one order everywhere: that of umbra_gpc_work_members at the maker, which is the
  * first. Those below and with this one follow one another in it. -UMBRA_EINVAL: the call was made without. */
 int umbra_gpc_work_list(const struct umbra_gpc_work *work, uint32_t *members, size_t capacity, size_t *count);
+
+/* Replaces the header that the children of the member are given that runs the function, in a call with UMBRA_GPC_REWRITE: the last one
+ * counts, and without any they get that of the member. -UMBRA_EINVAL: the call was made without, or it is a callback, and the children
+ * have theirs; -UMBRA_ETOOLONG: requests of the call have no room for it. */
+int umbra_gpc_work_rewrite(const struct umbra_gpc_work *work, const void *header, size_t length);
 
 /* One call, the same for all members that run it, and never that of another one. */
 struct umbra_gpc_name {
@@ -1546,6 +1551,8 @@ int umbra_gpc_parents(const struct umbra_gpc_edge *edges, size_t count, uint32_t
                                      * below one that is left out hangs below the next one above it */
 #define UMBRA_GPC_FULL_LIST 256     /* every member is given all members of the call, for umbra_gpc_work_list: each request is longer
                                      * by 4 bytes for each of them */
+#define UMBRA_GPC_REWRITE 512       /* functions may replace the header for the children of their members, by umbra_gpc_work_rewrite;
+                                     * not with UMBRA_GPC_CUT_THROUGH. Every call needs room for such a header at every member */
 #define UMBRA_GPC_COORDINATE 65536  /* the function does not run at the maker */
 
 /* As long as a call may take; within another one UMBRA_FOREVER is as long as that. */
@@ -1640,8 +1647,8 @@ struct umbra_gpc_answer {
 /* Begins a call and does not wait. What is wrong with it is said before anything is sent, and the next call is taken.
  * -UMBRA_ENOFUNCTION: the function or the callback is not registered here; -UMBRA_ETOOLONG: a header, data, replies, members or
  * levels are more than calls may have; -UMBRA_EPEER: a member is dead, and not to be left out; -UMBRA_EFULL: too many calls are open here, retry when one
- * has ended; -UMBRA_EINVAL: all else, such as a member that is listed twice or is not known, a tree that is none, or a reply that
- * no callback combines. The detail says which member, position or length it is. */
+ * has ended; -UMBRA_EINVAL: all else, such as a member that is listed twice or is not known, a tree that is none, a reply that
+ * no callback combines, or modes that exclude each other. The detail says which member, position or length it is. */
 int umbra_gpc_start(umbra_member member, const struct umbra_gpc_call *wanted, umbra_call *call);
 /* Whether it has ended; serves others once. */
 int umbra_gpc_test(umbra_member member, umbra_call call, int *ended);

@@ -1,14 +1,15 @@
-//! What chained calls are, and what their members have done.
+//! What chained calls are, what goes on below a member, and what members have done.
 //!
-//! `umbra_gpc_work_members`, `_list` and `_call` are for functions that run, `umbra_gpc_figures` is for their members.
+//! `umbra_gpc_work_members`, `_list`, `_call` and `_rewrite` are for functions that run, `umbra_gpc_figures` is for their members.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 
-use umbra_core::chain::{CallId, Figures, Members};
+use umbra_core::chain::{CallId, Figures, Members, RewriteError};
 
 use crate::call::{announced, enter, store, store_sized, takes, takes_list};
 use crate::gpc_member::{Seen, inside};
 use crate::object::with_member;
+use crate::pool::bytes;
 use crate::status::{Code, Failure};
 
 /// `struct umbra_gpc_name`.
@@ -144,6 +145,31 @@ pub unsafe extern "C" fn umbra_gpc_work_call(work: *const Seen, name: *mut Name)
         // SAFETY: the caller's promise about the output.
         unsafe { store(name, Name { maker: root.0, life: life.0, number: seq }) }
     })
+}
+
+/// Replaces the header that the children get.
+///
+/// # Safety
+/// `work` is what the function was given, and it runs; `header` points to `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_gpc_work_rewrite(work: *const Seen, header: *const c_void, length: usize) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let below = unsafe { inside(work) }?.below.as_mut();
+        // SAFETY: as above.
+        let header = unsafe { bytes(header, length) }?;
+        Ok(below.ok_or(RewriteError::NotAllowed)?.set(header)?)
+    })
+}
+
+impl From<RewriteError> for Failure {
+    fn from(error: RewriteError) -> Failure {
+        let code = match error {
+            RewriteError::TooLong { .. } => Code::TooLong,
+            _ => Code::Invalid,
+        };
+        Failure::new(code, error)
+    }
 }
 
 /// Tells what a member has done.

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use std::ptr::null;
 
 use umbra::call::{Capacities, Local, Member};
-use umbra_core::chain::{CallId, Data, Members, Node, Phase, Verdict, Work};
+use umbra_core::chain::{CallId, Data, HeaderBelow, Members, Node, Phase, Verdict, Work};
 
 use crate::call::{enter, short, sized, takes, text};
 use crate::member::Seated;
@@ -72,6 +72,8 @@ pub(crate) struct Inside<'a, 'l> {
     pub(crate) members: Members<'a>,
     /// All of the call, if they are wanted.
     pub(crate) all: Option<Members<'a>>,
+    /// Where the header for the children is written, where one may be.
+    pub(crate) below: Option<HeaderBelow<'a>>,
 }
 
 /// What a function that runs has at its member.
@@ -103,13 +105,12 @@ unsafe fn run(function: Function, user: &User, work: &mut Work<'_>, local: &mut 
     let list = |bytes: &[u8]| (bytes.as_ptr().cast::<c_void>(), bytes.len());
     let (header, header_length) = list(work.header);
     // What is offered lies elsewhere, and is asked for.
-    let ((data, data_length), offered_length) = match work.data {
+    let ((data_at, data_length), offered_length) = match work.data {
         Data::Bytes(bytes) => (list(bytes), 0),
         Data::Span(span) => ((null(), 0), span.len),
     };
     let members = work.members();
     let subtree = members.len() as u32;
-    let mut inside = Inside { local, data: work.data, call: work.call, members, all: work.full_list() };
     let (reply_header_length, reply_data_length) = (work.reply.header().len(), work.reply.data().len());
     let (phase, child) = match work.phase {
         Phase::Init => (1, None),
@@ -117,23 +118,28 @@ unsafe fn run(function: Function, user: &User, work: &mut Work<'_>, local: &mut 
         Phase::Wait(answer) => (3, Some(answer)),
     };
     let (reply_header, reply_data) = work.reply.memory();
+    let (reply_header_at, reply_header_capacity) = (reply_header.as_mut_ptr().cast(), reply_header.len());
+    let (reply_data_at, reply_data_capacity) = (reply_data.as_mut_ptr().cast(), reply_data.len());
     let (child_header, child_header_length) = child.map_or((null(), 0), |child| list(child.header));
     let (child_data, child_data_length) = child.map_or((null(), 0), |child| list(child.data));
+    let (data, call, all) = (work.data, work.call, work.full_list());
+    let (node, maker, parent) = (work.node.0, call.root.0, work.parent.map_or(NOBODY, |parent| parent.0));
+    let mut inside = Inside { local, data, call, members, all, below: work.header_below() };
     let mut seen = Seen {
         size: size_of::<Seen>(),
         phase,
-        node: work.node.0,
-        maker: work.call.root.0,
-        parent: work.parent.map_or(NOBODY, |parent| parent.0),
+        node,
+        maker,
+        parent,
         header,
         header_length,
-        data,
+        data: data_at,
         data_length,
-        reply_header: reply_header.as_mut_ptr().cast(),
-        reply_header_capacity: reply_header.len(),
+        reply_header: reply_header_at,
+        reply_header_capacity,
         reply_header_length,
-        reply_data: reply_data.as_mut_ptr().cast(),
-        reply_data_capacity: reply_data.len(),
+        reply_data: reply_data_at,
+        reply_data_capacity,
         reply_data_length,
         child: child.map_or(NOBODY, |child| child.from.0),
         child_members: child.map_or(0, |child| child.members),

@@ -189,7 +189,7 @@ fn s7_a_bare_confirmation_is_48_bytes() {
     let mut planned = sum_over(0..31);
     (planned.call.callback, planned.call.caps) = (Tag::NONE, Caps::default());
     assert!(
-        matches!(world.call(&planned), End::Done { members: 31, header, data } if header.is_empty() && data.is_empty())
+        matches!(world.call(&planned), End::Done { members: 31, header, data, .. } if header.is_empty() && data.is_empty())
     );
     let figures = world.figures();
     assert_eq!((figures.responses, figures.response_bytes), (30, 30 * RESPONSE as u64));

@@ -1,13 +1,19 @@
-//! Ways to treat a call that it has to ask for: the dead left out, the whole list for everybody.
+//! Ways to treat a call that it has to ask for.
+//!
+//! The dead are left out, everybody has the whole list, functions replace the header for those below. Numbers are those of decisions
+//! of the specification.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::Capacities;
-use umbra_core::chain::{Action, Code, Config, FAILURE, Life, Mode, Node, Plan, REQUEST, Stage, StartError, Tallies};
+use umbra_core::chain::{
+    Action, Call, Code, Config, Data, FAILURE, Life, Mode, Node, Plan, REQUEST, RewriteError, Stage, StartError,
+    Tallies, Verdict,
+};
 use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
 use umbra_core::tree::explicit::{BadTree, ROOT, Reason};
 use umbra_tests::chain::single::SHAPES;
-use umbra_tests::chain::{Act, End, Planned, World, sum_over};
+use umbra_tests::chain::{Act, End, PREFIX, Planned, SUM, World, sum_over};
 
 fn nodes(numbers: impl IntoIterator<Item = u32>) -> Vec<Node> {
     numbers.into_iter().map(Node).collect()
@@ -78,7 +84,7 @@ fn d6_whoever_hung_below_the_dead_in_a_stated_tree_hangs_below_the_next_one_abov
     let members = planned.members.clone();
     let machine = world.at(Node(0));
     let plan = Plan::Function(&parent_of);
-    let call = umbra_core::chain::Call { members: &members, plan, ..planned.call };
+    let call = Call { members: &members, plan, ..planned.call };
     let handle = machine.start(&call, Time::ZERO + Lapse::from_secs(2)).unwrap();
     machine.cancel(handle).unwrap();
     // A tree is one over all, and is refused by the positions of all.
@@ -145,7 +151,7 @@ fn listing(members: u32) -> Planned {
 #[test]
 fn d13_everybody_sees_the_whole_list_and_the_part_that_is_his_own() {
     for (shape, members) in SHAPES.into_iter().flat_map(|shape| [1, 2, 7, 16].map(|members| (shape, members))) {
-        for plan in [Plan::Shape(shape), Plan::Led(shape), Plan::Auto] {
+        for plan in [Plan::Shape(shape), Plan::Led(shape)] {
             let mut planned = listing(members);
             planned.call.plan = plan;
             let sum = u64::from(members * (members - 1) / 2);
@@ -291,13 +297,10 @@ fn d13_a_part_that_is_not_in_its_list_is_refused() {
     assert_eq!(answer_to(&runs), (Stage::Setup as u8, Code::TooLarge as u8));
 }
 
-/// Every bit of it is turned over in turn.
-#[test]
-fn d13_a_damaged_request_with_the_whole_list_is_refused_or_dropped() {
-    let mut planned = listing(15);
+/// Every bit of the request to an inner member is turned over in turn; in how many cases the call fails.
+fn each_bit(mut planned: Planned, bytes: usize) -> usize {
     planned.call.budget = Lapse::from_millis(20);
-    let bits = 8 * (REQUEST + 8 + 15 * 4);
-    let mut failed = 0;
+    let (bits, mut failed) = (8 * bytes, 0);
     for bit in 0..bits {
         let mut world = World::new(15, 1);
         world.flip = Some((Node(4), bit));
@@ -312,6 +315,166 @@ fn d13_a_damaged_request_with_the_whole_list_is_refused_or_dropped() {
             failed += 1;
         }
     }
+    failed
+}
+
+#[test]
+fn d13_a_damaged_request_with_the_whole_list_is_refused_or_dropped() {
+    let bytes = REQUEST + 8 + 15 * 4;
+    let failed = each_bit(listing(15), bytes);
     // Names of members elsewhere in the tree are looked at by nobody on the way.
-    assert!(failed > bits / 4, "{failed} of {bits}");
+    assert!(failed > 2 * bytes, "{failed} of {}", 8 * bytes);
+}
+
+/// The sum over so many members, whose functions put their numbers behind the header, as `told` of the world says.
+fn rewriting(members: u32) -> Planned {
+    let mut planned = sum_over(0..members);
+    (planned.call.mode, planned.call.header) = (Mode::REWRITE, PREFIX);
+    planned
+}
+
+/// What every run of user code is told is compared with the way to its member by the world.
+#[test]
+fn d14_children_get_what_the_function_of_their_parent_wrote() {
+    for (shape, members) in SHAPES.into_iter().flat_map(|shape| [1, 2, 7, 16].map(|members| (shape, members))) {
+        for plan in [Plan::Shape(shape), Plan::Led(shape)].into_iter().filter(|_| shape != Shape::CHAIN || members < 16)
+        {
+            let mut planned = rewriting(members);
+            planned.call.plan = plan;
+            let sum = u64::from(members * (members - 1) / 2);
+            assert_eq!(World::new(members, 1).call(&planned).sum(), Some(sum));
+            // At one machine, at two, and with functions that are pending after they wrote.
+            for at in [0, members / 2] {
+                let mut world = World::new(members, 1);
+                world.house(at..members);
+                for slow in [1, 2, members - 1] {
+                    world.script.functions.insert(Node(slow), Act::Slow(Lapse::from_micros(7)));
+                }
+                assert_eq!(world.call(&planned).sum(), Some(sum), "{plan:?} with {at} apart");
+            }
+        }
+    }
+    let mut stated = rewriting(8);
+    stated.parents = Some(vec![ROOT, 0, 1, 1, 0, 4, 5, 5]);
+    stated.call.mode |= Mode::FULL_LIST | Mode::COLLECT;
+    let mut world = World::new(8, 1);
+    world.house(4..8);
+    assert_eq!(world.call(&stated).sum(), Some(28));
+}
+
+#[test]
+fn d14_a_request_carries_the_header_of_the_way_to_its_receiver() {
+    let mut planned = rewriting(8);
+    planned.call.plan = Plan::Shape(Shape::CHAIN);
+    let mut world = World::new(8, 1);
+    world.spy = true;
+    assert_eq!(world.call(&planned).sum(), Some(28));
+    let mut header = PREFIX.to_vec();
+    for child in 1..8_u32 {
+        let parent = child - 1;
+        if parent % 3 != 0 {
+            header.extend(parent.to_le_bytes());
+        }
+        let (_, request) = world.heard.iter().find(|(to, bytes)| *to == Node(child) && bytes[1] == 1).unwrap();
+        let list = 4 * (8 - child as usize);
+        assert_eq!(request[REQUEST + list..], header);
+        assert_eq!(request.len(), REQUEST + list + header.len());
+    }
+}
+
+/// The request to the last of a chain is sent again and again, as the network takes longer than anybody waits.
+#[test]
+fn d14_a_request_that_is_sent_again_has_the_same_header() {
+    let config = Config { ask: Lapse::from_millis(2), ..Config::new(Node(0), Life(1)) };
+    let mut world = World::with(1, Capacities { call_bytes: 4096, ..Capacities::new(3) }, config);
+    (world.spy, world.network.delay) = (true, Lapse::from_millis(15));
+    let mut planned = rewriting(3);
+    planned.call.plan = Plan::Shape(Shape::CHAIN);
+    assert_eq!(world.call(&planned).sum(), Some(3));
+    let sent: Vec<_> = world.heard.iter().filter(|(to, bytes)| *to == Node(2) && bytes[1] == 1).collect();
+    assert!(sent.len() > 2, "{} requests", sent.len());
+    let header = [PREFIX, &1_u32.to_le_bytes()].concat();
+    assert!(sent.iter().all(|(_, bytes)| bytes[REQUEST + 4..] == header));
+}
+
+#[test]
+fn d14_whoever_lives_with_a_parent_that_has_failed_keeps_its_header() {
+    let mut world = World::new(7, 1);
+    world.house(0..7);
+    // 1 has failed by its other child, and its place is free, while 4 is pending.
+    world.script.functions.insert(Node(3), Act::Fault(7));
+    world.script.functions.insert(Node(4), Act::Slow(Lapse::from_millis(3)));
+    let mut planned = rewriting(7);
+    planned.call.plan = Plan::Shape(Shape::BINARY);
+    let at = world.start(&planned).unwrap();
+    // Others take places meanwhile.
+    for after in 0..20 {
+        world.start_after(Lapse::from_micros(after * 100), rewriting(3));
+    }
+    world.run(Lapse::from_secs(5));
+    world.check().unwrap();
+    assert!(matches!(&world.made[at].end, Some((End::Failed { .. }, _))));
+}
+
+#[test]
+fn d14_headers_of_requests_that_are_cut_through_are_not_replaced() {
+    let mut planned = rewriting(7);
+    planned.call.mode |= Mode::CUT_THROUGH;
+    let mut world = World::new(7, 1);
+    assert_eq!(world.start(&planned).unwrap_err(), StartError::RewriteCutThrough);
+    assert_eq!(world.messages, 0);
+    planned.call.mode = Mode::REWRITE;
+    world.spy = true;
+    assert_eq!(world.call(&planned).sum(), Some(21));
+    // A request that says both.
+    let mut both = world.heard.iter().find(|(to, _)| *to == Node(1)).unwrap().1.clone();
+    both[2] |= 8;
+    assert_eq!(answer_to(&both), (Stage::Setup as u8, Code::Malformed as u8));
+}
+
+#[test]
+fn d14_a_header_is_as_long_as_requests_may_have_it_and_no_longer() {
+    // The longest header here, or what a message has left beside 72 bytes, a list of two members and two bytes of data.
+    for (message_max, max) in [(4096, 16), (72 + 8 + 2 + 9, 9)] {
+        let config = Config { header_max: 16, message_max, ..Config::new(Node(0), Life(1)) };
+        let mut machine = Capacities { call_bytes: 1024, ..Capacities::new(2) }.machine(config).unwrap();
+        machine.register(SUM).unwrap();
+        let members = nodes([1]);
+        let call = Call { mode: Mode::REWRITE, data: Data::Bytes(&[1, 2]), ..Call::new(SUM, &members) };
+        machine.start(&call, Time(1)).unwrap();
+        let mut buffer = [0; 4096];
+        let Some(Action::Run { handle, .. }) = machine.poll(Time(1), &mut buffer) else { panic!("nothing runs") };
+        let mut work = machine.work(handle).unwrap();
+        let too_long = work.rewrite_header(&[7; 17]).unwrap_err();
+        assert_eq!(too_long, RewriteError::TooLong { len: 17, max });
+        assert!(too_long.to_string().contains("at most"));
+        work.rewrite_header(&[8; 3]).unwrap();
+        work.rewrite_header(&[9; 16][..max]).unwrap();
+        machine.finish(handle, Verdict::Done).unwrap();
+        let Some(Action::Send { len_bytes, .. }) = machine.poll(Time(1), &mut buffer) else {
+            panic!("nothing is sent")
+        };
+        assert_eq!(len_bytes, REQUEST + 4 + max + 2);
+        assert_eq!(buffer[REQUEST + 4..len_bytes], [&[9; 16][..max], &[1, 2]].concat());
+        // Another call does not have it, and one without room for it is refused.
+        let call = Call { mode: Mode::empty(), ..call };
+        machine.start(&call, Time(1)).unwrap();
+        let Some(Action::Run { handle, .. }) = machine.poll(Time(1), &mut buffer) else { panic!("nothing runs") };
+        assert_eq!(machine.work(handle).unwrap().rewrite_header(&[]), Err(RewriteError::NotAllowed));
+    }
+    let mut narrow = World::with(
+        1,
+        Capacities { call_bytes: 1000, ..Capacities::new(3) },
+        Config { header_max: 1024, ..Config::new(Node(0), Life(1)) },
+    );
+    assert!(matches!(narrow.start(&rewriting(3)), Err(StartError::TooLarge { allowed: 1000, .. })));
+    assert_eq!(narrow.call(&sum_over(0..3)).sum(), Some(3));
+}
+
+#[test]
+fn d14_a_damaged_request_whose_header_may_be_replaced_is_refused_or_dropped() {
+    // To 4 by way of 1, which puts its number behind the two bytes.
+    let bytes = REQUEST + 3 * 4 + PREFIX.len() + 4;
+    let failed = each_bit(rewriting(15), bytes);
+    assert!(failed > 4 * bytes, "{failed} of {}", 8 * bytes);
 }

@@ -24,7 +24,7 @@ fn schedules(trouble: Trouble) -> Tally {
     }
     println!("{trouble:?}: {all}");
     assert!(all.led > 0 && all.domains > 0 && all.roomy > 0 || !are_many(&all), "trees or places of one kind");
-    assert!(all.listed > 0 || !are_many(&all), "no call with the whole list");
+    assert!(all.listed > 0 && all.rewritten > 0 || !are_many(&all), "no call with the whole list or other headers");
     let Fates { read, copied, waited, .. } = all.fates;
     assert!(read > 0 && copied > 0 && waited > 0 || !are_many(&all), "long replies of one kind");
     all

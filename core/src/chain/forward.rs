@@ -109,7 +109,9 @@ impl<S: Storage> Machine<S> {
             Stand::ToSend => {
                 let list = came.packed(&context.layout, kid.piece)?;
                 let data = came.data(&context.layout);
+                let header = context.layout.header_below(own.as_bytes(), context.at_home);
                 let request = Request {
+                    mode: context.mode,
                     func: context.func,
                     callback: context.callback,
                     slots: context.slots,
@@ -118,7 +120,7 @@ impl<S: Storage> Machine<S> {
                     caps: context.caps,
                     budget_us: Self::budget_below(context.deadline, context.height, now),
                     list,
-                    header: came.header(&context.layout),
+                    header: header.unwrap_or_else(|| came.header(&context.layout)),
                     data,
                     data_len: context.data_len,
                 };

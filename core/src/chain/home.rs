@@ -95,10 +95,16 @@ impl<S: Storage> Machine<S> {
         }
         let parent = self.contexts.get(id).map_err(|Stale| (Code::Malformed, 0))?;
         let height = parent.height.saturating_sub(1);
-        let frames = frames(parent.shape, parent.layout.stated, kid.piece.len, height);
+        let rewrites = parent.layout.rewrite() > 0;
+        let frames = if rewrites { 0 } else { frames(parent.shape, parent.layout.stated, kid.piece.len, height) };
         let room = self.slab * 8;
         let layout = parent.layout.below(kid.piece, kids, frames).filter(|layout| layout.own_end() <= room);
-        let layout = layout.or_else(|| parent.layout.below(kid.piece, kids, 0)).ok_or((Code::TooLarge, u32::MAX))?;
+        let layout = layout.or_else(|| parent.layout.below(kid.piece, kids, 0));
+        let layout = match rewrites {
+            false => layout,
+            true => layout.and_then(|layout| layout.with_given(self.header_len_for_home(id))),
+        };
+        let layout = layout.ok_or((Code::TooLarge, u32::MAX))?;
         if layout.own_end() > self.slab * 8 {
             return Err((Code::TooLarge, layout.own_end() as u32));
         }
@@ -132,6 +138,9 @@ impl<S: Storage> Machine<S> {
             source.readers += 1;
         }
         self.count_class(class, true);
+        if rewrites {
+            self.hand_header_down(id, child);
+        }
         if layout.kids > 0 {
             self.write_kids(child);
         }
@@ -313,6 +322,7 @@ impl<S: Storage> Machine<S> {
         let Some((context, own, came)) = self.parts(id) else { return };
         context.stopped = false;
         if context.layout.kids > 0 {
+            context.layout.keep_header(own.as_mut_bytes());
             let list = came.list(&context.layout);
             let mut kids = Kids::of(&context.layout, own);
             let shape = if context.led { Shape::CHAIN } else { context.shape };

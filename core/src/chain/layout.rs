@@ -26,6 +26,8 @@ pub(super) struct Sizes {
     pub(super) parks: bool,
     /// Levels below that need no places of their own.
     pub(super) frames: u16,
+    /// Its header may be replaced for the children of every member.
+    pub(super) rewrites: bool,
 }
 
 /// Where what lies, in bytes: in the call's own memory the reply, the table of children, the records and the parked
@@ -45,6 +47,10 @@ pub(super) struct Layout {
     frames_at: u32,
     replies_at: u32,
     own_end: u32,
+    /// Bytes in which the header for the children is written, and those of the one that came from a parent here; both lie at the
+    /// end of the call's own part.
+    rewrite: u32,
+    given: u32,
     list_at: u32,
     /// All members of the call that lie there, if they do.
     all: u32,
@@ -73,6 +79,8 @@ impl Layout {
         frames_at: 0,
         replies_at: 0,
         own_end: 0,
+        rewrite: 0,
+        given: 0,
         list_at: 0,
         all: 0,
         ids_at: 0,
@@ -82,8 +90,8 @@ impl Layout {
         end: 0,
     };
 
-    /// `None` if it cannot be counted.
-    pub(super) fn of(sizes: &Sizes) -> Option<Layout> {
+    /// With so many bytes to write a header in; `None` if it cannot be counted.
+    pub(super) fn of(sizes: &Sizes, rewrite: usize) -> Option<Layout> {
         let kids = u16::try_from(sizes.kids).ok().filter(|&kids| kids != NO_KID)?;
         let reply = sizes.caps.bytes().checked_next_multiple_of(8)?;
         let records = if sizes.collect { RECORDS } else { 1 };
@@ -92,11 +100,13 @@ impl Layout {
         let park_at = records_at + records * Record::BYTES;
         let parked = if sizes.parks { reply.checked_mul(usize::from(kids))? } else { 0 };
         let frames_at = park_at.checked_add(parked)?;
-        let list_at = frames_at.checked_add(usize::from(sizes.frames).checked_mul(FRAME + reply)?)?;
+        let below_at = frames_at.checked_add(usize::from(sizes.frames).checked_mul(FRAME + reply)?)?;
+        let list_at = below_at.checked_add(rewrite.checked_next_multiple_of(8)?)?;
         let Whole { start, len } = sizes.whole.unwrap_or(Whole { start: 0, len: sizes.list });
-        let ids_at = list_at.checked_add((start as usize).checked_mul(4)?)?;
         let sizes_at = list_at.checked_add((len as usize).checked_mul(4)?)?;
-        let stated = if sizes.stated { (sizes.list as usize).checked_mul(4)? } else { 0 };
+        // It lies within the list, so this can be counted as well.
+        let ids_at = list_at + start as usize * 4;
+        let stated = if sizes.stated { sizes.list as usize * 4 } else { 0 };
         let header_at = sizes_at.checked_add(stated)?;
         let data_at = header_at.checked_add(sizes.header)?;
         let end = data_at.checked_add(sizes.data)?;
@@ -112,6 +122,8 @@ impl Layout {
             frames_at: frames_at as u32,
             replies_at: (frames_at + usize::from(sizes.frames) * FRAME) as u32,
             own_end: list_at as u32,
+            rewrite: rewrite as u32,
+            given: 0,
             list_at: list_at as u32,
             all: sizes.whole.map_or(0, |whole| whole.len),
             ids_at: ids_at as u32,
@@ -132,6 +144,7 @@ impl Layout {
         let parked = if self.parks { self.kids_at.checked_mul(u32::from(kids))? } else { 0 };
         let frames_at = park_at.checked_add(parked)?;
         let replies_at = frames_at.checked_add(u32::from(frames) * FRAME as u32)?;
+        let below_at = replies_at.checked_add(u32::from(frames).checked_mul(self.kids_at)?)?;
         Some(Layout {
             kids,
             members: piece.len,
@@ -140,11 +153,29 @@ impl Layout {
             frames,
             frames_at,
             replies_at,
-            own_end: replies_at.checked_add(u32::from(frames).checked_mul(self.kids_at)?)?,
+            own_end: below_at.checked_add(self.rewrite.next_multiple_of(8))?,
+            given: 0,
             ids_at: self.ids_at + 4 * piece.start,
             sizes_at: self.sizes_at + 4 * piece.start,
             ..*self
         })
+    }
+
+    /// With room for the header that its parent gives a member that lives with it; `None` if it cannot be counted.
+    pub(super) fn with_given(self, header: usize) -> Option<Layout> {
+        let given = u32::try_from(header).ok()?;
+        Some(Layout { own_end: self.own_end.checked_add(given.checked_next_multiple_of(8)?)?, given, ..self })
+    }
+
+    /// Bytes to write a header for the children in; 0 if it is not replaced.
+    #[inline]
+    pub(super) const fn rewrite(&self) -> usize {
+        self.rewrite as usize
+    }
+
+    /// Bytes of the header that a parent here has given.
+    pub(super) const fn given(&self) -> usize {
+        self.given as usize
     }
 
     /// Where the id of the member at this place of the list lies; `None` if there is no such place.

@@ -1,6 +1,7 @@
 //! The list of a call: as its memory has it, and as a request has it.
 
 use super::column::Column;
+use super::mode::Mode;
 use super::name::Node;
 use crate::codec::{Reader, Short, Writer};
 use crate::tree::Piece;
@@ -66,9 +67,11 @@ impl Whole {
     }
 }
 
-/// What a request says of its list.
+/// What a request says of its list, and that it says nothing else.
 const STATED: u8 = 1;
-const WHOLE: u8 = 2;
+const WHOLE: u8 = Mode::FULL_LIST.beside();
+const ALL: u8 = STATED | Mode::all().beside();
+const _: () = assert!(STATED & Mode::all().beside() == 0);
 
 /// A list as a request has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,13 +89,14 @@ impl<'a> Packed<'a> {
     /// Bytes in front of the names of all members.
     pub(super) const AHEAD: usize = 8;
 
-    /// The byte by which a request says what its list is.
+    /// What the byte of a request says of its list, beside what its [mode](Mode::beside) says.
     pub(super) fn kind(&self) -> u8 {
-        u8::from(self.sizes.is_some()) * STATED | u8::from(self.whole.is_some()) * WHOLE
+        u8::from(self.sizes.is_some()) * STATED
     }
 
+    #[inline]
     pub(super) fn parse(from: &mut Reader<'a>, len: u32, kind: u8, runs: [u16; 2]) -> Option<Packed<'a>> {
-        if kind > STATED | WHOLE {
+        if kind & !ALL != 0 {
             return None;
         }
         let whole = if kind & WHOLE == 0 { None } else { Some(Whole::parse(from, len)?) };
@@ -126,6 +130,7 @@ impl<'a> Packed<'a> {
     }
 
     /// The first member of the subtree.
+    #[inline]
     pub(super) fn first(&self) -> Option<u32> {
         match self.whole {
             None => self.ids.first(),

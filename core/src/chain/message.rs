@@ -11,7 +11,8 @@
 //!           50 reply header cap (2)  52 reply data cap (4)  56 dlen (8)  64 budget µs (4)
 //!           68 runs of ids (2)  70 runs of sizes (2)
 //!           72 a ids, then as many sizes if `list` has 1, header, b bytes of data; if it has 2, before that where in the list of
-//!           the call the a members begin (4) and how many that has (4), and all of these in place of the a ids
+//!           the call the a members begin (4) and how many that has (4), and all of these in place of the a ids;
+//!           `list` has 4 where functions may replace the header for their children
 //! response  32 members done (4)  36 budget µs (4)  40 0 (8)  48 a bytes of header, b bytes of data
 //! failure   32 ok, failed, unreached, unknown (4 each)  48 a records of 16 bytes
 //! cancel    no more; a is how many members the subtree has; so is that of an ask
@@ -154,6 +155,8 @@ impl Head {
 /// What a request says beyond its head; list, header and data are bytes as they came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Request<'a> {
+    /// That of its head, and what it says beside its list.
+    pub(super) mode: Mode,
     pub(super) func: Tag,
     pub(super) callback: Tag,
     pub(super) slots: [u16; 2],
@@ -204,7 +207,7 @@ impl<'a> Request<'a> {
             to.u16(self.slots[0])?;
             to.u16(self.slots[1])?;
             to.bytes(&self.shape.to_bytes())?;
-            to.bytes(&[self.height, self.list.kind()])?;
+            to.bytes(&[self.height, self.list.kind() | self.mode.beside()])?;
             to.u16(header)?;
             to.u16(self.caps.header)?;
             to.u32(self.caps.data)?;
@@ -234,8 +237,23 @@ impl<'a> Request<'a> {
         let header = from.bytes(usize::from(header)).ok()?;
         let data = from.bytes(usize::try_from(head.b).ok()?).ok()?;
         let carried = if head.mode.contains(Mode::SPAN) { SPAN as u64 } else { data_len };
+        let mode = head.mode.with_beside(kind);
+        let is_early = mode.contains(Mode::REWRITE | Mode::CUT_THROUGH);
         let whole = head.a > 0 && from.rest().is_empty() && u64::from(head.b) == carried && func != Tag::NONE;
-        whole.then_some(Request { func, callback, slots, shape, height, caps, budget_us, list, header, data, data_len })
+        (whole && !is_early).then_some(Request {
+            mode,
+            func,
+            callback,
+            slots,
+            shape,
+            height,
+            caps,
+            budget_us,
+            list,
+            header,
+            data,
+            data_len,
+        })
     }
 }
 

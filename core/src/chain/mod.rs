@@ -38,6 +38,7 @@
 //! *Cost*: nothing is allocated; a message is copied once in and once out; finding a call is one look into a map for a
 //! request, one index for an answer. Between members that live together there are no messages, and no look-ups.
 
+mod below;
 mod column;
 mod context;
 mod depart;
@@ -72,7 +73,9 @@ mod tombs;
 mod user;
 mod walk;
 mod way;
+mod work;
 
+pub use below::{HeaderBelow, RewriteError};
 pub use context::{Context, RECORDS};
 pub use functions::{Function, RegisterError};
 pub use machine::{Action, CLASSES_MAX, Handle, Machine};
@@ -90,7 +93,7 @@ pub use room::Waiter;
 pub use start::{BUDGET_MAX, Call, Plan, StartError};
 pub use storage::{Config, Lent, Storage};
 pub use tombs::Tomb;
-pub use user::{Answer, Data, Members, Phase, Verdict, Work};
+pub use work::{Answer, Data, Members, Phase, Verdict, Work};
 
 /// Counts of what a machine did; they wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -29,6 +29,10 @@ bitflags::bitflags! {
         /// Every member is given the whole list in addition to its own part of it ([`Work::full_list`](super::Work::full_list)), so
         /// each request is as long as the list of the call.
         const FULL_LIST = 256;
+        /// Functions may replace the header for the children of their members
+        /// ([`Work::rewrite_header`](super::Work::rewrite_header)), so it goes on when they are done: a call that is
+        /// [cut through](Mode::CUT_THROUGH) cannot have this.
+        const REWRITE = 512;
     }
 }
 
@@ -36,7 +40,20 @@ impl Mode {
     /// What matters not only where the call is made.
     pub(super) const KEPT: Mode = Mode::all().difference(Mode::DEDUP.union(Mode::SKIP_DEAD));
     /// What is in the flags of messages; requests say the rest with their list.
-    pub(super) const FLAGS: Mode = Mode::KEPT.difference(Mode::FULL_LIST);
+    pub(super) const FLAGS: Mode = Mode::KEPT.difference(Mode::BESIDE);
+    const BESIDE: Mode = Mode::FULL_LIST.union(Mode::REWRITE);
+    /// Where the bits of these are in the byte of a request that says what its list is: 2 and 4.
+    const SHIFT: u32 = 7;
+
+    /// What a request says with its list.
+    pub(super) const fn beside(self) -> u8 {
+        (self.intersection(Mode::BESIDE).bits() >> Mode::SHIFT) as u8
+    }
+
+    /// With what a request says so.
+    pub(super) const fn with_beside(self, said: u8) -> Mode {
+        self.union(Mode::from_bits_retain((said as u16) << Mode::SHIFT).intersection(Mode::BESIDE))
+    }
 }
 
 /// The flags of a message are a byte, which is the first one of a mode.

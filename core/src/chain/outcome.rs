@@ -14,7 +14,7 @@ use super::name::CallId;
 use super::reach::{Reach, Unreached};
 use super::report::{Code, Record, Stage, Tallies};
 use super::storage::Storage;
-use super::user::Members;
+use super::work::Members;
 use crate::codec::{Reader, Writer};
 use crate::error::Stale;
 use crate::time::Time;

@@ -24,7 +24,7 @@ use super::list::List;
 use super::mode::Mode;
 use super::name::Node;
 use super::report::{Code, Record, Stage};
-use super::user::Members;
+use super::work::Members;
 use crate::tree::{Piece, Shape};
 
 /// What the maker of a call that has failed knows of it.

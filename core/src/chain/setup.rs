@@ -2,6 +2,7 @@
 
 use zerocopy::IntoBytes;
 
+use super::below;
 use super::column::Column;
 use super::context::Context;
 use super::functions;
@@ -15,7 +16,7 @@ use super::notes::{What, refused};
 use super::peers::Age;
 use super::report::{Code, Record, Stage};
 use super::room::Waiter;
-use super::storage::Storage;
+use super::storage::{Config, Storage};
 use super::tombs::Answer;
 use crate::codec::Reader;
 use crate::error::Full;
@@ -158,6 +159,7 @@ impl<S: Storage> Machine<S> {
             collect: head.mode.contains(Mode::COLLECT),
             parks: request.callback != Tag::NONE,
             frames: 0,
+            rewrites: request.mode.contains(Mode::REWRITE),
         };
         let frames = frames(request.shape, sizes.stated, list.len, request.height);
         let layout = self.layout(&sizes, frames).ok_or((Code::TooLarge, u32::MAX))?;
@@ -169,7 +171,6 @@ impl<S: Storage> Machine<S> {
         if runs {
             return Err((Code::SecondParent, 0));
         }
-        let mode = if list.whole.is_some() { head.mode | Mode::FULL_LIST } else { head.mode };
         let budget = Lapse::from_micros(u64::from(request.budget_us));
         let context = Context {
             call: head.call,
@@ -177,7 +178,7 @@ impl<S: Storage> Machine<S> {
             parent: Some((from, head.edge)),
             all_home,
             shared,
-            mode,
+            mode: request.mode,
             func: request.func,
             callback: request.callback,
             slots: [func, callback],
@@ -254,8 +255,12 @@ impl<S: Storage> Machine<S> {
     /// The layout of a call, with memory for so many levels below if they may live here and there is so much; `None` if it
     /// cannot be counted.
     pub(super) fn layout(&self, sizes: &Sizes, frames: u16) -> Option<Layout> {
-        let more = if self.is_household() { Layout::of(&Sizes { frames, ..*sizes }) } else { None };
-        more.filter(|more| more.end as usize <= self.slab * 8).or_else(|| Layout::of(sizes))
+        let Config { header_max, message_max, .. } = self.config;
+        let rewrite = if sizes.rewrites { below::room(sizes, header_max, message_max) } else { 0 };
+        // Whose header may be another one for each member has no members that do their part in its place.
+        let walks = self.is_household() && rewrite == 0;
+        let more = if walks { Layout::of(&Sizes { frames, ..*sizes }, 0) } else { None };
+        more.filter(|more| more.end as usize <= self.slab * 8).or_else(|| Layout::of(sizes, rewrite))
     }
 
     /// Takes a place for a call that no parent at home has, in its class.

@@ -15,7 +15,7 @@ use super::mode::Mode;
 use super::name::{CallId, Node, Tag};
 use super::skipped;
 use super::storage::Storage;
-use super::user::Data;
+use super::work::Data;
 use crate::time::{Lapse, Time};
 use crate::tree::explicit::BadTree;
 use crate::tree::{Shape, auto};
@@ -120,6 +120,8 @@ pub enum StartError {
     UnknownCallback(Tag),
     /// A reply is asked for, and nothing would combine it.
     ReplyWithoutCallback,
+    /// Functions may replace the header for their children, who are to have it before these functions run.
+    RewriteCutThrough,
     /// The header is too long.
     HeaderTooLong {
         /// Its bytes.
@@ -183,6 +185,9 @@ impl fmt::Display for StartError {
             StartError::UnknownFunc(tag) => write!(f, "no function of tag {:08x} is registered here", tag.0),
             StartError::UnknownCallback(tag) => write!(f, "no callback of tag {:08x} is registered here", tag.0),
             StartError::ReplyWithoutCallback => f.write_str("a reply needs a callback that combines it: name one"),
+            StartError::RewriteCutThrough => f.write_str(
+                "a header that functions may replace cannot go on before they run: do without one of both modes",
+            ),
             StartError::HeaderTooLong { len, max } => write!(f, "a header of {len} bytes, at most {max} are taken"),
             StartError::TooLarge { needed, allowed } => {
                 write!(
@@ -239,6 +244,9 @@ impl<S: Storage> Machine<S> {
         if call.header.len() > max {
             return Err(StartError::HeaderTooLong { len: call.header.len(), max });
         }
+        if call.mode.contains(Mode::REWRITE | Mode::CUT_THROUGH) {
+            return Err(StartError::RewriteCutThrough);
+        }
         let deadline = now + call.budget;
         let (class, deadline) = match call.within {
             None => (0, deadline),
@@ -281,6 +289,7 @@ impl<S: Storage> Machine<S> {
             collect: mode.contains(Mode::COLLECT),
             parks: call.callback != Tag::NONE,
             frames: 0,
+            rewrites: mode.contains(Mode::REWRITE),
         };
         let (laid, layout) = match call.plan {
             Plan::Auto => {

@@ -22,8 +22,9 @@ use super::machine::{Action, Handle, Machine};
 use super::name::{CallId, Node};
 use super::report::{Code, Record, Stage};
 use super::storage::Storage;
-use super::user::{Verdict, Work, data_of, failure};
+use super::user::{data_of, failure};
 use super::way::{Next, Pause, Way};
+use super::work::{Verdict, Work};
 use crate::error::Stale;
 use crate::tree::Piece;
 

@@ -12,7 +12,7 @@ use super::mode::Mode;
 use super::name::Tag;
 use super::reply::{Reply, Written};
 use super::report::Code;
-use super::user::{Answer, Data, Phase, Verdict, Work};
+use super::work::{Answer, Data, Phase, Verdict, Work};
 use crate::tree::{Piece, Shape};
 
 /// A place that is walked through, its own memory, and what came with the request.
@@ -224,6 +224,7 @@ impl<'a> Way<'a> {
             data: self.data,
             reply: Reply { header, data: data.get_mut(..caps.data as usize)?, written: &mut walk.answer },
             rendezvous,
+            below: None,
             all: self.all,
             ids: self.list.ids_of(walk.child)?,
         })
@@ -259,6 +260,7 @@ impl<'a> Way<'a> {
             data: self.data,
             reply: Reply { header, data: data.get_mut(..caps.data as usize)?, written: &mut walk.top.reply },
             rendezvous,
+            below: None,
             all: self.all,
             ids: self.list.ids_of(top)?,
         })

@@ -169,6 +169,7 @@ impl Shape {
 
     /// The pieces of the children of the first member of a preorder list of `len` members, in order; none if the
     /// list is shorter than two.
+    #[inline]
     #[must_use]
     pub fn split(self, len: u32) -> Split {
         let rest = len.saturating_sub(1);

@@ -4,8 +4,8 @@ use umbra_core::chain::{Action, Code, Handle, Mode, Node, Outcome, Phase, Stage,
 use umbra_core::time::Lapse;
 
 use super::inner::{INNER_FAILED, Maker};
-use super::listed::Told;
 use super::replies::Whose;
+use super::told::Told;
 use super::{Act, End, Happens, World};
 
 impl World {
@@ -172,7 +172,7 @@ impl World {
         let (now, life) = (self.now, self.seats[node.index()].life);
         let (home, Some(machine)) = (node, self.seats[node.index()].machine.as_mut()) else { return };
         let Ok(mut work) = machine.work(handle) else { panic!("user code of a call that is gone at {node}") };
-        let (call, node, told) = (work.call, work.node, Told::of(&work));
+        let (call, node, told) = (work.call, work.node, Told::of(&mut work));
         let act = match (self.script.act(&work), self.answered.get(&(call, node))) {
             (Act::Within, Some(true)) => Act::Work,
             (Act::Within, Some(false)) => Act::Fault(INNER_FAILED),

@@ -51,8 +51,10 @@ pub(super) struct Tree {
 
 impl Tree {
     pub(super) fn of(planned: &Planned) -> Tree {
-        let others = planned.members.iter().copied().filter(|&member| member != planned.root);
-        let members: Vec<Node> = [planned.root].into_iter().chain(others).collect();
+        let mut listed = HashSet::new();
+        let mut members: Vec<Node> = std::iter::once(planned.root).chain(planned.members.iter().copied()).collect();
+        // Whoever is listed again counts once.
+        members.retain(|&member| listed.insert(member));
         let shape = |at: usize| match planned.call.plan {
             Plan::Shape(shape) => shape.parent(at as u32).unwrap_or(0) as usize,
             // The first of the list stands at the top of the shape, below the maker.
@@ -73,6 +75,13 @@ impl Tree {
     /// How deep a member is.
     pub(super) fn depth_of(&self, node: Node) -> Option<u8> {
         self.members.iter().position(|&member| member == node).map(|at| self.depth(at))
+    }
+
+    /// Who is above a member, up to whoever makes the call.
+    pub(super) fn path(&self, node: Node) -> impl Iterator<Item = Node> + '_ {
+        let start = self.members.iter().position(|&member| member == node).unwrap_or(0);
+        let up = std::iter::successors(Some(start), |&at| (at > 0).then(|| self.parents[at]));
+        up.skip(1).map(|at| self.members[at])
     }
 
     /// The members, each in front of all that are below him.

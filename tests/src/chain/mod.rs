@@ -6,13 +6,13 @@
 
 mod agenda;
 pub mod check;
+mod end;
 pub mod explore;
 mod figures;
 mod happen;
 mod homes;
 mod inner;
 mod judge;
-mod listed;
 mod lives;
 mod rendezvous;
 mod replies;
@@ -21,16 +21,20 @@ pub mod schedule;
 mod script;
 pub mod single;
 mod skipped;
+mod tally;
+mod told;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use umbra::call::{Capacities, Heap};
 use umbra::sim::Random;
-use umbra_core::chain::{Call, CallId, Config, Figures, Handle, Life, Machine, Node, Record, StartError, Tag, Tallies};
+use umbra_core::chain::{Call, CallId, Config, Figures, Handle, Life, Machine, Node, StartError, Tag};
 use umbra_core::time::{Lapse, Time};
 
+pub use end::End;
 pub use replies::Fates;
 pub use script::{Act, Script};
+pub use told::PREFIX;
 
 /// The function and the callback that every member of every world has.
 pub const SUM: Tag = Tag::of("sum");
@@ -104,66 +108,6 @@ enum Happens {
     Look(Node),
 }
 
-/// How a call ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum End {
-    /// Well, with this reply.
-    Done {
-        /// Members that ended well.
-        members: u32,
-        /// Members that were left out, as they were dead.
-        skipped: Vec<Node>,
-        /// The header of the reply.
-        header: Vec<u8>,
-        /// The data of the reply.
-        data: Vec<u8>,
-    },
-    /// Badly.
-    Failed {
-        /// What became of all members.
-        tallies: Tallies,
-        /// The failures.
-        records: Vec<Record>,
-        /// Who was not reached, as far as the maker can tell.
-        unreached: Vec<Node>,
-        /// The last of them, who were left out.
-        skipped: Vec<Node>,
-    },
-}
-
-impl End {
-    /// The failures; none if there were none.
-    pub fn records(&self) -> &[Record] {
-        match self {
-            End::Done { .. } => &[],
-            End::Failed { records, .. } => records,
-        }
-    }
-
-    /// The members that were not reached, as far as the maker can tell, sorted; none if all is well.
-    pub fn unreached(&self) -> Vec<u32> {
-        let End::Failed { unreached, .. } = self else { return Vec::new() };
-        let mut named: Vec<u32> = unreached.iter().map(|node| node.0).collect();
-        named.sort_unstable();
-        named
-    }
-
-    /// The members that were left out.
-    pub fn skipped(&self) -> &[Node] {
-        match self {
-            End::Done { skipped, .. } | End::Failed { skipped, .. } => skipped,
-        }
-    }
-
-    /// The reply as one number: that of a [long](umbra_core::chain::Mode::RENDEZVOUS) one has multiples of it.
-    pub fn sum(&self) -> Option<u64> {
-        match self {
-            End::Done { data, .. } => script::number_of(data),
-            End::Failed { .. } => None,
-        }
-    }
-}
-
 /// A call that a world makes, with everything owned.
 #[derive(Clone, Debug)]
 pub struct Planned {
@@ -233,8 +177,8 @@ pub struct World {
     pub ended: HashMap<(CallId, Node), u32>,
     /// How often each callback ran, by child.
     pub combined: HashMap<(CallId, Node, Node), u32>,
-    /// Runs of user code that were given something else than the list of their call, or had it without asking.
-    unlisted: Vec<(CallId, Node)>,
+    /// Runs of user code that were told something else than they should be.
+    untold: Vec<(CallId, Node)>,
     /// Pairs of parent and child along which requests went.
     pub edges: Vec<(CallId, Node, Node)>,
     /// Messages handed to the network.
@@ -305,7 +249,7 @@ impl World {
             began: HashMap::new(),
             ended: HashMap::new(),
             combined: HashMap::new(),
-            unlisted: Vec::new(),
+            untold: Vec::new(),
             edges: Vec::new(),
             messages: 0,
             inside: 0,

@@ -22,8 +22,8 @@ impl World {
                 return Err(format!("{call} combined the answer of {child} at {node} {count} times"));
             }
         }
-        if let Some((call, node)) = self.unlisted.first() {
-            return Err(format!("{call} tells {node} another list than its own"));
+        if let Some((call, node)) = self.untold.first() {
+            return Err(format!("{call} tells {node} another list or header than its own"));
         }
         for made in &self.made {
             self.check_call(made)?;

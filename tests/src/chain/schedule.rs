@@ -12,7 +12,8 @@ use umbra_core::tree::{Shape, explicit};
 
 use super::judge::Tree;
 use super::script::ELSEWHERE;
-use super::{Act, End, Fates, Network, Planned, RARE, SUM, World};
+pub use super::tally::Tally;
+use super::{Act, End, Network, PREFIX, Planned, RARE, SUM, World};
 
 /// What may go wrong in a schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,72 +28,6 @@ pub enum Trouble {
     Deaths,
     /// User code fails or makes calls, members lack functions, and the network takes nothing from one to another.
     Steps,
-}
-
-/// What schedules have exercised, for a test's own report.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Tally {
-    /// Schedules.
-    pub schedules: u64,
-    /// Calls that ended well.
-    pub done: u64,
-    /// Calls that failed.
-    pub failed: u64,
-    /// Calls that were refused for lack of room at their makers.
-    pub blocked: u64,
-    /// Requests that were refused for lack of room.
-    pub busy: u64,
-    /// Messages.
-    pub messages: u64,
-    /// Answers that came too late, or twice.
-    pub stale: u64,
-    /// Calls over a tree that is [led](Plan::Led).
-    pub led: u64,
-    /// Calls over a tree that follows the machines, or hosts.
-    pub domains: u64,
-    /// Schedules in which there are places enough for every call, and no classes.
-    pub roomy: u64,
-    /// Calls with replies that are not in answers.
-    pub long: u64,
-    /// Calls with the whole list at every member.
-    pub listed: u64,
-    /// Calls that left members out who were dead.
-    pub skipping: u64,
-    /// What became of these replies.
-    pub fates: Fates,
-}
-
-impl core::fmt::Display for Tally {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let Tally { schedules, done, failed, blocked, busy, messages, stale, led, domains, roomy, long, .. } = self;
-        let Tally { listed, skipping, fates, .. } = self;
-        write!(f, "{schedules} schedules: {done} calls done, {failed} failed and {blocked} refused, {led} led and ")?;
-        write!(f, "{domains} along hosts, {messages} messages, {busy} without room and {stale} late, ")?;
-        write!(
-            f,
-            "{roomy} schedules with room for all, {listed} calls with the whole list, {skipping} without the dead, "
-        )?;
-        write!(f, "{long} calls with long replies: {fates:?}")
-    }
-}
-
-impl core::ops::AddAssign for Tally {
-    fn add_assign(&mut self, other: Tally) {
-        self.schedules += other.schedules;
-        self.done += other.done;
-        self.failed += other.failed;
-        self.blocked += other.blocked;
-        self.busy += other.busy;
-        self.messages += other.messages;
-        self.stale += other.stale;
-        self.led += other.led;
-        self.domains += other.domains;
-        self.roomy += other.roomy;
-        self.long += other.long;
-        self.listed += other.listed;
-        self.skipping += other.skipping;
-        self.fates += other.fates;
-    }
 }
 
 fn network(trouble: Trouble, random: &mut Random) -> Network {
@@ -169,6 +104,10 @@ const fn has_options(seed: u64) -> bool {
 fn opt(planned: &mut Planned, after: &mut Lapse, random: &mut Random) {
     planned.call.mode.set(Mode::SKIP_DEAD, random.below(4) != 0);
     planned.call.mode.set(Mode::FULL_LIST, random.below(2) == 0);
+    if random.below(2) == 0 && !planned.call.mode.contains(Mode::CUT_THROUGH) {
+        planned.call.mode |= Mode::REWRITE;
+        planned.call.header = PREFIX;
+    }
     after.0 += random.below(3) * random.below(2_000_000);
 }
 
@@ -304,7 +243,8 @@ pub fn run(seed: u64, trouble: Trouble) -> Result<Tally, String> {
     let calls = [1, 2, 6][random.below(3) as usize];
     let (wide, long) = (is_wide(seed), is_long(seed));
     let (classes, places) = if random.below(2) == 0 { (8, 8) } else { (if wide { 0 } else { 8 }, 64) };
-    let capacities = Capacities { calls: places, call_bytes: 4096, remembered: 256, ..Capacities::new(members) };
+    let call_bytes = if has_options(seed) { 8192 } else { 4096 };
+    let capacities = Capacities { calls: places, call_bytes, remembered: 256, ..Capacities::new(members) };
     let config = Config {
         classes,
         open_max: 8,
@@ -390,6 +330,7 @@ fn judge(world: &World, trouble: Trouble) -> Result<Tally, String> {
             return Err(format!("{} took longer than it may", made.id));
         }
         world.judge(made)?;
+        tally.rewritten += u64::from(made.plan.call.mode.contains(Mode::REWRITE));
         tally.listed += u64::from(made.plan.call.mode.contains(Mode::FULL_LIST));
         tally.skipping += u64::from(!made.skipped.is_empty());
         match end {

@@ -6,20 +6,29 @@ use umbra_core::chain::{Code, Mode, Node, Plan, Stage};
 use umbra_core::tree::Shape;
 
 use super::explore::{Clock, every_order};
-use super::{Act, End, Planned, SUM, World, sum_over};
+use super::{Act, End, PREFIX, Planned, SUM, World, sum_over};
 
 /// The trees over few members.
 pub const SHAPES: [Shape; 4] = [Shape::BINARY, Shape::BINOMIAL, Shape::FLAT, Shape::CHAIN];
 /// Who of up to four members lives at whose machine.
 pub const HOMES: [[u32; 4]; 4] = [[0, 1, 2, 3], [0, 0, 2, 2], [0, 1, 1, 1], [0, 0, 0, 0]];
 /// Ways to report failures.
-const MODES: [Mode; 4] = [Mode::empty(), Mode::COLLECT, Mode::COLLECT.union(Mode::CANCEL_ON_FAIL), Mode::CUT_THROUGH];
+const MODES: [Mode; 5] = [
+    Mode::empty(),
+    Mode::COLLECT,
+    Mode::COLLECT.union(Mode::CANCEL_ON_FAIL),
+    Mode::CUT_THROUGH,
+    Mode::FULL_LIST.union(Mode::REWRITE),
+];
 
 /// The sum over so many members, along this tree.
 #[must_use]
 pub fn planned(members: u32, shape: Shape, mode: Mode) -> Planned {
     let mut planned = sum_over(0..members);
     (planned.call.plan, planned.call.mode) = (Plan::Shape(shape), mode);
+    if mode.contains(Mode::REWRITE) {
+        planned.call.header = PREFIX;
+    }
     planned
 }
 

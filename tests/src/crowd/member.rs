@@ -282,6 +282,12 @@ fn act_out(work: &mut Work<'_>, act: Option<Act>, (more, stamp): (u32, u32), wai
         Some(Act::Fault(number)) => return Verdict::Fault(number),
         Some(Act::Hang) => return Verdict::Pending,
         Some(Act::Slow(millis)) if waited < Duration::from_millis(millis.into()) => return Verdict::Pending,
+        Some(Act::Raise(number)) => {
+            let below = Script(work.header.to_vec()).everybody(Act::Add(number));
+            if work.rewrite_header(&below.0).is_err() {
+                return Verdict::Fault(4);
+            }
+        }
         Some(Act::Block(millis)) => std::thread::sleep(Duration::from_millis(millis.into())),
         Some(Act::Excess(bytes)) => {
             let refused = work.reply.set_data(&vec![0xee; bytes as usize]).is_err();

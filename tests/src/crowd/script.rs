@@ -23,6 +23,8 @@ pub enum Act {
     Add(u32),
     /// It says in the upper half of its header how many functions had begun at its process before.
     Stamp,
+    /// Everybody below its member counts for so much more.
+    Raise(u32),
 }
 
 const EVERYBODY: u16 = u16::MAX;
@@ -41,6 +43,7 @@ impl Act {
             Act::Excess(bytes) => (6, bytes),
             Act::Add(number) => (7, number),
             Act::Stamp => (8, 0),
+            Act::Raise(number) => (9, number),
         }
     }
 
@@ -54,6 +57,7 @@ impl Act {
             6 => Act::Excess(number),
             7 => Act::Add(number),
             8 => Act::Stamp,
+            9 => Act::Raise(number),
             _ => return None,
         })
     }

@@ -24,7 +24,7 @@ const PUNCTUAL: usize = 5000;
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let short = [Mode::empty(), Mode::COLLECT | Mode::CANCEL_ON_FAIL, Mode::CUT_THROUGH | Mode::ORDERED];
     let long = [Mode::RENDEZVOUS, Mode::RENDEZVOUS | Mode::ORDERED];
-    let more = [Mode::FULL_LIST, Mode::FULL_LIST | Mode::COLLECT];
+    let more = [Mode::FULL_LIST, Mode::REWRITE, Mode::FULL_LIST | Mode::REWRITE | Mode::COLLECT];
     short.into_iter().chain(long).chain(more).map(conversation).collect()
 }
 
@@ -57,7 +57,7 @@ pub(super) fn feed(mut script: &[u8]) {
         silence: Lapse::from_millis(20),
         ..Config::new(Node(1), Life(1))
     };
-    let capacities = Capacities { calls: 6, call_bytes: 1024, remembered: 4, notes: 4, ..Capacities::new(MEMBERS) };
+    let capacities = Capacities { calls: 6, call_bytes: 2048, remembered: 4, notes: 4, ..Capacities::new(MEMBERS) };
     let mut machine = capacities.machine(config).expect("there is memory");
     machine.register(SUM).expect("the first function");
     let mut now = Time(1);
@@ -110,6 +110,8 @@ fn settle(machine: &mut Machine<Heap>, now: Time, buffer: &mut [u8], how: u8) {
                     let all: Vec<Node> = all.collect();
                     assert!(all[1..].windows(part.len()).any(|some| some == part) || part == all);
                 }
+                // One that is too long at times.
+                let _ = work.rewrite_header(&[how; 1025][..1024 + usize::from(how & 1)]);
                 let span = Span { key: Key::from_bits(how.into()), offset: 0, len: 8 };
                 let _ = match work.rendezvous() {
                     Some(_) => work.reply.set_span(span),
