@@ -7,6 +7,7 @@
 //!   laid out as a preorder list with the sizes of the subtrees.
 //! - [`auto`]: which shape suits a call of which nothing else is known.
 //! - [`domains`]: the tree that follows the machines: one leader for each host, everybody else below the leader.
+//! - [`logp`]: the tree over which everybody has a message the soonest, by what a message costs.
 //!
 //! In all of them every member has one parent, everybody is reached, and there is no cycle: for a shape by
 //! construction, for a stated tree because anything else is refused.
@@ -14,6 +15,7 @@
 pub mod auto;
 pub mod domains;
 pub mod explicit;
+pub mod logp;
 mod rooted;
 mod shape;
 
