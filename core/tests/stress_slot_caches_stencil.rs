@@ -13,7 +13,7 @@ use random::Random;
 use umbra_core::cache::Slot;
 use umbra_core::id::Id;
 use umbra_core::stencil::{
-    Action, ByNumber, Future, Group, Input, Limits, Reference, Stencil, Storage, SubmitError, Unknown, Use,
+    Action, ByNumber, Future, Group, Input, Limits, Reference, Runs, Stencil, Storage, SubmitError, Unknown, Use,
 };
 
 /// A future that knows only half of it, and is wrong at times: that may cost loads, and nothing else.
@@ -32,6 +32,9 @@ impl Future for Rumour {
     }
     fn is_next(&self, data: u64, present: u64) -> bool {
         (data * 5 + present).is_multiple_of(4)
+    }
+    fn next_runs(&self, present: u64) -> Runs {
+        Runs::new(present % 7, 1 + present % 4, [2, 1], [5, 13])
     }
 }
 

@@ -2,7 +2,7 @@
 
 use umbra::stencil::Known;
 use umbra_core::cache::Line;
-use umbra_core::stencil::{ById, ByNumber, Future, Grid, Names, Use};
+use umbra_core::stencil::{ById, ByNumber, Future, Grid, Names, Runs, Use};
 
 use crate::cached::sparse;
 use crate::call::zeros;
@@ -93,6 +93,13 @@ impl Future for Ahead {
         match (self, present) {
             (Ahead::Grid(future), Present::Grid(present)) => future.is_next(data, present),
             _ => false,
+        }
+    }
+
+    fn next_runs(&self, present: Present) -> Runs {
+        match (self, present) {
+            (Ahead::Grid(future), Present::Grid(present)) => future.next_runs(present),
+            _ => Runs::NONE,
         }
     }
 }

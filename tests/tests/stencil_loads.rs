@@ -3,7 +3,7 @@
 
 use umbra::sim::Random;
 use umbra::stencil::{Groups, Known, Plan, optimum};
-use umbra_core::stencil::{Action, Grid, Input, Order, Shape, Strips, Unknown};
+use umbra_core::stencil::{Action, Grid, Input, Order, Shape, Strips, Swept, Unknown};
 use umbra_tests::sweep::{cache, fewest, loads, ordered, rows, usage};
 
 /// The numbers of slots that were published for the plane of 200 x 200 points and boxes of radius 3.
@@ -18,6 +18,12 @@ fn foreseen(grid: &Grid, groups: &Groups, slots: u32) -> u64 {
     let inputs = vec![Input::UNBOUNDED; groups.inputs()];
     let horizon = 2 * u64::from(grid.len());
     loads(&mut cache(slots, grid.largest_group(), inputs, *grid, Plan::one(horizon)), groups)
+}
+
+/// The same in an order that is known in closed form.
+fn foreseen_in(order: Order, grid: &Grid, groups: &Groups, slots: u32) -> u64 {
+    let (inputs, future) = (vec![Input::UNBOUNDED; groups.inputs()], Swept::new(*grid, order).unwrap());
+    loads(&mut cache(slots, grid.largest_group(), inputs, future, Plan::one(groups.len() as u64)), groups)
 }
 
 /// The same without a list of the groups, for large grids.
@@ -141,7 +147,8 @@ fn s68_a_known_future_needs_the_fewest_loads_and_a_window_of_rows_as_well() {
     let without = [1, 100].map(|window| without_map(&groups, 1000, window));
     assert_eq!((with_map, without), ([274_980, 120_860], [275_958, 157_540]));
 
-    let groups = ordered(&grid, [1, 200, 200], Order::Strips { width: 100 });
+    let strips = Order::Strips { width: 100 };
+    let groups = ordered(&grid, [1, 200, 200], strips);
     let fewest = optimum::loads(&groups, 1000).unwrap();
     assert_eq!(fewest, 40_783, "as published");
     for slots in PLANE {
@@ -149,6 +156,7 @@ fn s68_a_known_future_needs_the_fewest_loads_and_a_window_of_rows_as_well() {
         let (inputs, plan) = (vec![Input::UNBOUNDED; groups.inputs()], Plan::one(groups.len() as u64));
         let taken = loads(&mut cache(slots, groups.largest(), inputs, Known::new(&groups).unwrap(), plan), &groups);
         assert!(taken as f64 <= fewest as f64 * 1.001, "{slots} slots in strips: {taken} {fewest}");
+        assert_eq!(foreseen_in(strips, &grid, &groups, slots), taken, "{slots} slots in strips, in closed form");
     }
     // The inputs that the next strip uses again are beyond the window: only the map knows that they are.
     let taken = [windowed(&groups, 1000, 7 * 100), windowed(&groups, 1000, 1)];
@@ -170,18 +178,24 @@ fn s68_buckets_that_are_many_groups_wide_cost_next_to_nothing() {
 }
 
 #[test]
-fn s69_a_listed_future_of_any_strips_needs_the_fewest_loads() {
+fn s69_a_listed_future_of_any_strips_needs_the_fewest_loads_and_the_closed_form_as_well() {
     let mut random = Random::new(69);
     for case in 0..60 {
         let mut within = |most: u64| random.below(most) as u32;
         let extents = [4, 7, 8].map(|most| 1 + within(most));
         let (radius, width, more) = (within(4), 1 + within(8), within(40));
         let grid = Grid::new(extents, radius, if within(2) == 0 { Shape::Star } else { Shape::Box }).unwrap();
-        let groups = ordered(&grid, extents, Order::Strips { width });
+        let order = Order::Strips { width };
+        let groups = ordered(&grid, extents, order);
         let (slots, inputs) = (groups.largest() as u32 + more, vec![Input::UNBOUNDED; groups.inputs()]);
         let plan = Plan::one(groups.len() as u64);
         let taken = loads(&mut cache(slots, groups.largest(), inputs, Known::new(&groups).unwrap(), plan), &groups);
         assert_eq!(Some(taken), optimum::loads(&groups, slots as usize), "case {case}: {grid:?} {width} {slots}");
+        assert_eq!(
+            taken,
+            foreseen_in(order, &grid, &groups, slots),
+            "case {case}, in closed form: {grid:?} {width} {slots}"
+        );
     }
 }
 
@@ -222,6 +236,9 @@ fn in_any_order_a_listed_future_needs_the_fewest_loads() {
             let plan = Plan::one(groups.len() as u64);
             let taken = loads(&mut cache(slots, groups.largest(), inputs, Known::new(&groups).unwrap(), plan), &groups);
             assert_eq!(Some(taken), optimum::loads(&groups, slots as usize), "{grid:?} {order:?}");
+            if order != Order::Hilbert {
+                assert_eq!(foreseen_in(order, &grid, &groups, slots), taken, "{grid:?} {order:?}, in closed form");
+            }
         }
     }
 }

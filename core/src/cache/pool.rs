@@ -2,7 +2,6 @@
 //!
 //! Whose they are is found elsewhere.
 
-use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::error::BuildError;
@@ -233,8 +232,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
 
     /// What takes many references.
     #[inline]
-    pub(crate) fn retaining(&mut self) -> Retaining<'_, P> {
-        Retaining { slots: self.slots.as_mut(), idle: &mut self.idle, first: 0, policy: PhantomData }
+    pub(crate) fn retaining(&mut self) -> Retaining<'_, S, P> {
+        Retaining { pool: self, first: 0 }
     }
 
     /// Removes a reference that is not the last one, or the last one to content that stays where it is in the order.
@@ -263,6 +262,15 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
         self.policy.idle(slots, slot, next);
         self.idle += 1;
         None
+    }
+
+    /// Removes the only reference to content that stays.
+    #[inline(always)]
+    pub(crate) fn release_only(&mut self, slot: u32, next: Next) {
+        let slots = self.slots.as_mut();
+        slots[slot as usize].count = 0;
+        self.policy.idle(slots, slot, next);
+        self.idle += 1;
     }
 
     /// Removes the last reference to a slot, and empties it; whether it had content.
@@ -322,19 +330,17 @@ fn renew<P: Policy>(record: &mut Slot, new: Slot) -> Slot {
 }
 
 /// Takes references to slots with content; who does it counts the hits.
-pub(crate) struct Retaining<'a, P> {
-    slots: &'a mut [Slot],
-    idle: &'a mut u32,
-    /// How much of the content was idle; `idle` still counts it, because that is not in a register.
-    first: u32,
-    policy: PhantomData<P>,
+pub(crate) struct Retaining<'a, S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> {
+    pub(crate) pool: &'a mut Pool<S, P>,
+    /// How much of the content was idle; the pool still counts it, because that is not in a register.
+    pub(crate) first: u32,
 }
 
-impl<P: Policy> Retaining<'_, P> {
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Retaining<'_, S, P> {
     /// Adds a reference to a slot with content; `false` if there is none yet, `None` if there is no such slot.
     #[inline]
     pub(crate) fn retain_content(&mut self, slot: u32) -> Option<bool> {
-        let this = self.slots.get_mut(slot as usize)?;
+        let this = self.pool.slots.as_mut().get_mut(slot as usize)?;
         if !this.is(VALID) {
             return Some(false);
         }
@@ -345,9 +351,9 @@ impl<P: Policy> Retaining<'_, P> {
     }
 }
 
-impl<P> Drop for Retaining<'_, P> {
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Drop for Retaining<'_, S, P> {
     #[inline]
     fn drop(&mut self) {
-        *self.idle -= self.first;
+        self.pool.idle -= self.first;
     }
 }

@@ -227,13 +227,17 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     /// [`GroupError`] if no action has said that the group is ready, or if it has ended.
     #[inline]
     pub fn free_group(&mut self, group: Id<Group>) -> Result<(), GroupError> {
-        let members = self.delivered(group)?.members as usize;
-        let first = (group.index() * self.stride) as usize;
-        let mut holds = self.holds();
-        for reference in &holds.references[first..first + members] {
-            holds.let_go(reference.slot, reference.input);
+        let (index, members) = (group.index(), self.delivered(group)?.members);
+        if self.may_keep(index) {
+            self.keep(index, members);
+        } else {
+            let first = (index * self.stride) as usize;
+            let mut holds = self.holds();
+            for reference in &holds.references[first..first + members as usize] {
+                holds.let_go(reference.slot, reference.input);
+            }
         }
-        self.finish(group.index());
+        self.finish(index);
         Ok(())
     }
 

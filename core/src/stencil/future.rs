@@ -38,6 +38,68 @@ pub trait Future {
     fn is_next(&self, _data: u64, _present: Self::Present) -> bool {
         false
     }
+
+    /// What it is certain that the very next group uses, or a part of it: best in the order in which groups name their
+    /// members.
+    #[inline]
+    fn next_runs(&self, _present: Self::Present) -> Runs {
+        Runs::NONE
+    }
+}
+
+/// Runs of inputs with consecutive ids, as boxes in a grid consist of: rows of the same length in planes of the same shape.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Runs {
+    start: u64,
+    length: u64,
+    /// How many more rows there are in this plane, and how much farther each begins than the one before.
+    rows: u32,
+    row: u64,
+    /// The same of planes, from the last row of one to the first row of the next.
+    planes: u32,
+    plane: u64,
+    rows_of_plane: u32,
+}
+
+impl Runs {
+    /// None.
+    pub const NONE: Self = Runs { start: 0, length: 0, rows: 0, row: 0, planes: 0, plane: 0, rows_of_plane: 0 };
+
+    /// Planes of rows of so many inputs, the first of which is this one. A row begins as far from the one before as `strides`
+    /// says first, and a plane as it says then; how many more rows than one there are in each plane, and how many more planes
+    /// than one, is told by `more`.
+    #[must_use]
+    #[inline]
+    pub fn new(first: u64, length: u64, more: [u32; 2], strides: [u64; 2]) -> Self {
+        let [rows, planes] = more;
+        let [row, plane] = strides;
+        let plane = plane.wrapping_sub(row.wrapping_mul(u64::from(rows)));
+        Runs { start: first, length, rows, row, planes, plane, rows_of_plane: rows }
+    }
+
+    /// Whether an input is of the present run.
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, data: u64) -> bool {
+        data.wrapping_sub(self.start) < self.length
+    }
+
+    /// Moves on to the run with this input, if it lies in a later one; whether it is of one.
+    #[inline]
+    pub fn reaches(&mut self, data: u64) -> bool {
+        while data >= self.start.wrapping_add(self.length) {
+            if self.rows > 0 {
+                self.rows -= 1;
+                self.start = self.start.wrapping_add(self.row);
+            } else if self.planes > 0 {
+                (self.planes, self.rows) = (self.planes - 1, self.rows_of_plane);
+                self.start = self.start.wrapping_add(self.plane);
+            } else {
+                return false;
+            }
+        }
+        data >= self.start
+    }
 }
 
 /// Nothing is known but what was submitted: exact as far as groups wait, least recently used beyond.

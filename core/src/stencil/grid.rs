@@ -1,8 +1,9 @@
 //! Boxes and stars on a regular grid, swept row by row.
 //!
-//! Here are their groups, and a future in closed form.
+//! Here are their groups, and a future in closed form. In strips and tiles it is [`Swept`](super::Swept) that knows it.
 
-use super::future::{Future, Use};
+use super::future::{Future, Runs, Use};
+use super::reciprocal::Reciprocal;
 
 /// Which neighbours a point has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,15 +18,15 @@ pub enum Shape {
 /// and inputs are numbered row by row, the last coordinate fastest, and so are the groups.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
-    extents: [u32; 3],
-    radius: u32,
-    shape: Shape,
+    pub(super) extents: [u32; 3],
+    pub(super) radius: u32,
+    pub(super) shape: Shape,
     /// Divides by the last extent, and by the last two.
     by_row: Reciprocal,
     by_plane: Reciprocal,
 }
 
-type Point = [u32; 3];
+pub(super) type Point = [u32; 3];
 
 impl Grid {
     /// A grid of these extents, outermost first; a plane has an outermost extent of 1. `None` if an extent is 0, or
@@ -80,7 +81,7 @@ impl Grid {
     }
 
     #[inline]
-    fn point(&self, number: u32) -> Point {
+    pub(super) fn point(&self, number: u32) -> Point {
         let (x, in_plane) = self.by_plane.divide(number);
         let (y, z) = self.by_row.divide(in_plane);
         [x, y, z]
@@ -134,14 +135,54 @@ pub struct Coming {
     /// The number of the first neighbour, and how many numbers there are up to the last one; none of a star.
     first: u64,
     reach: u64,
-    /// How many more neighbours there are in the first one's row, and how many more rows in its plane.
+    /// How many more neighbours there are in the first one's row, how many more rows in its plane, and how many more planes.
     further: u32,
     rows_further: u32,
+    planes_further: u32,
+}
+
+impl Coming {
+    /// After the last group.
+    #[inline]
+    pub(super) fn nothing(group: u64) -> Self {
+        Coming { after: group, at: None, amid: 0, first: 0, reach: 0, further: 0, rows_further: 0, planes_further: 0 }
+    }
+
+    /// The point after the present one.
+    #[inline]
+    pub(super) fn at(&self) -> Option<Point> {
+        self.at
+    }
+
+    /// Moves the box on by one, as it is, if that makes it the one after this group.
+    #[inline]
+    pub(super) fn moves_on(&mut self, group: u64) -> bool {
+        match &mut self.at {
+            Some(at) if self.amid > 0 && self.after + 1 == group => {
+                at[2] += 1;
+                self.first += 1;
+                (self.after, self.amid) = (group, self.amid - 1);
+                true
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Grid {
-    /// When an input is used next from a point on.
+    /// The point that follows this group, in a row that is swept up to this coordinate.
     #[inline]
+    pub(super) fn coming(&self, group: u64, at: Point, row_end: u32) -> Coming {
+        let [x, y, z] = self.around(at);
+        let (first, last) = (self.number([x.0, y.0, z.0]), self.number([x.1, y.1, z.1]));
+        let reach = if self.shape == Shape::Box { last - first + 1 } else { 0 };
+        let amid = if at[2] - z.0 == self.radius { (self.extents[2] - 1 - z.1).min(row_end - at[2]) } else { 0 };
+        let [planes_further, rows_further, further] = [x, y, z].map(|(low, high)| high - low);
+        Coming { after: group, at: Some(at), amid, first, reach, further, rows_further, planes_further }
+    }
+
+    /// When an input is used next from a point on.
+    #[inline(always)]
     fn next_from(&self, from: Point, input: u32) -> Use {
         let at = self.point(input);
         let within = |radii| self.first_from(from, at, radii);
@@ -163,26 +204,16 @@ impl Future for Grid {
     #[inline]
     fn present(&self, group: u64) -> Coming {
         let number = u32::try_from(group).ok().and_then(|group| group.checked_add(1));
-        let Some(number) = number.filter(|&number| number < self.len()) else {
-            return Coming { after: group, at: None, amid: 0, first: 0, reach: 0, further: 0, rows_further: 0 };
-        };
-        let at = self.point(number);
-        let [x, y, z] = self.around(at);
-        let (first, last) = (self.number([x.0, y.0, z.0]), self.number([x.1, y.1, z.1]));
-        let reach = if self.shape == Shape::Box { last - first + 1 } else { 0 };
-        let amid = if at[2] - z.0 == self.radius { self.extents[2] - 1 - z.1 } else { 0 };
-        Coming { after: group, at: Some(at), amid, first, reach, further: z.1 - z.0, rows_further: y.1 - y.0 }
+        match number.filter(|&number| number < self.len()) {
+            Some(number) => self.coming(group, self.point(number), self.extents[2] - 1),
+            None => Coming::nothing(group),
+        }
     }
 
     #[inline]
     fn advance(&self, present: &mut Coming, group: u64) {
-        match &mut present.at {
-            Some(at) if present.amid > 0 && present.after + 1 == group => {
-                at[2] += 1;
-                present.first += 1;
-                (present.after, present.amid) = (group, present.amid - 1);
-            }
-            _ => *present = self.present(group),
+        if !present.moves_on(group) {
+            *present = self.present(group);
         }
     }
 
@@ -206,50 +237,26 @@ impl Future for Grid {
     }
 
     #[inline]
+    fn next_runs(&self, present: Coming) -> Runs {
+        if present.reach == 0 {
+            return Runs::NONE;
+        }
+        let Coming { first, further, rows_further, planes_further, .. } = present;
+        let strides = [self.by_row.divisor, self.by_plane.divisor].map(u64::from);
+        Runs::new(first, u64::from(further) + 1, [rows_further, planes_further], strides)
+    }
+
+    // Inlined, as the present would be copied to a call.
+    #[inline(always)]
     fn next_use(&self, data: u64, present: Coming) -> Use {
         let (Some(coming), Ok(number)) = (present.at, u32::try_from(data)) else { return Use::Never };
         self.next_from(coming, number)
     }
 }
 
-/// Division by a constant that is known at run time, by one multiplication.
-///
-/// With `factor` = (2^64 - 1) / divisor, rounded down, the product with the next number falls short of that number's true
-/// quotient by less than 1 / divisor, and by something: so rounded down it is the quotient of a number below 2^32.
-#[derive(Clone, Copy, Debug)]
-struct Reciprocal {
-    divisor: u32,
-    factor: u64,
-}
-
-impl Reciprocal {
-    fn new(divisor: u32) -> Option<Self> {
-        Some(Reciprocal { divisor, factor: u64::MAX.checked_div(u64::from(divisor))? })
-    }
-
-    /// Quotient and remainder.
-    #[inline]
-    fn divide(self, number: u32) -> (u32, u32) {
-        let product = u128::from(u64::from(number) + 1) * u128::from(self.factor);
-        let quotient = (product >> 64) as u32;
-        (quotient, number - quotient * self.divisor)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_reciprocal_divides() {
-        for divisor in [1, 2, 3, 7, 640, 409_600, u32::MAX - 1, u32::MAX] {
-            let by = Reciprocal::new(divisor).unwrap();
-            for number in [0, 1, 2, divisor - 1, divisor, divisor.wrapping_mul(3), u32::MAX - 1, u32::MAX] {
-                assert_eq!(by.divide(number), (number / divisor, number % divisor));
-            }
-        }
-        assert!(Reciprocal::new(0).is_none());
-    }
 
     #[test]
     fn the_present_advances_to_what_it_is_computed_as() {

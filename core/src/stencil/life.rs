@@ -110,11 +110,11 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         input.is_some_and(|input| input.slot != NIL)
     }
 
-    /// Slots whose content nobody holds.
+    /// Slots whose content nobody holds; O(members) after a group was freed, until the next one comes.
     ///
     /// # Errors
     /// [`Interrupted`].
     pub fn idle(&self) -> Result<u32, Interrupted> {
-        self.working().map(|()| self.pool.idle())
+        self.working().map(|()| self.pool.idle() + self.kept_idle())
     }
 }

@@ -4,14 +4,14 @@ use core::ops::Range;
 
 use super::error::{BuildError, SubmitError, UsageError};
 use super::future::Future;
-use super::group::{self, Group, Queue, Reference, Stage};
+use super::group::{self, Group, Queue, Stage};
 use super::input::{Input, MARK, Names};
+use super::kept::Kept;
 use super::overtake::Overtaking;
 use super::storage::{Lent, Storage};
-use super::turn::Census;
 use crate::cache::policy::{Next, NextUse};
 use crate::cache::pool::Pool;
-use crate::cache::slot::{NIL, VALID};
+use crate::cache::slot::NIL;
 use crate::cache::{Interrupted, Statistics};
 use crate::id::Id;
 
@@ -56,6 +56,9 @@ pub struct Stencil<L: Lent, N, F: Future> {
     /// The first and last slot that somebody is to be told to fill.
     pub(super) to_prepare: [u32; 2],
     submitted: u64,
+    /// The group that is the only one to hold any of its slots, and holds each of them once; [`NIL`] if that is not known.
+    pub(super) alone: u32,
+    pub(super) kept: Kept,
     pub(super) overtaking: Overtaking,
     pub(super) interrupted: bool,
     /// Groups that were told of the interrupt.
@@ -101,6 +104,8 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             outbox: Queue::EMPTY,
             to_prepare: [NIL; 2],
             submitted: 0,
+            alone: NIL,
+            kept: Kept::NOTHING,
             overtaking: Overtaking::default(),
             interrupted: false,
             told: 0,
@@ -120,6 +125,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             self.spare.push_first(groups, at as u32);
         }
         (self.to_prepare, self.active, self.submitted, self.told) = ([NIL; 2], 0, 0, 0);
+        (self.alone, self.kept) = (NIL, Kept::NOTHING);
         self.overtaking.next_turn();
         self.present = self.future.present(0);
         self.interrupted = false;
@@ -178,6 +184,9 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         let first = index * self.stride;
         // Whose turn it is at once takes hold of its slots while it is looked through.
         let turn = self.waiting.first == NIL && self.active < self.limit;
+        if !turn || self.kept.index != index {
+            self.give_back_kept();
+        }
         let (members, mut refused) = (members.into_iter(), None);
         let census = if turn {
             self.claim_all::<true>(index, members, &mut refused)
@@ -190,7 +199,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             refused = (need > have).then_some(SubmitError::GroupTooLarge { need, have });
         }
         if let Some(error) = refused {
-            self.unclaim(references);
+            self.unclaim(references, census.taken > 0);
             return Err(error);
         }
         let groups = self.groups.as_mut();
@@ -202,6 +211,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         let id = Id::new(index, generation);
         if turn {
             self.begin_with(index, census);
+            self.alone = if census.alone { index } else { NIL };
             if self.assign_missing(index) {
                 self.activate(index);
             } else {
@@ -214,50 +224,6 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             self.enqueue(index);
         }
         Ok(id)
-    }
-
-    /// Claims what the members use, in the places of this group, and takes hold of their slots if it is its turn: as far
-    /// as that goes without being refused.
-    // A function of its own has the registers that the loop needs.
-    #[inline(never)]
-    fn claim_all<const TURN: bool>(
-        &mut self,
-        index: u32,
-        members: impl Iterator<Item = Member>,
-        refused: &mut Option<SubmitError>,
-    ) -> Census {
-        let first = (index * self.stride) as usize;
-        let places = &mut self.references.as_mut()[first..][..self.stride as usize];
-        let (inputs, mut slots) = (self.inputs.as_mut(), self.pool.retaining());
-        let mut census = Census::default();
-        for member in members {
-            let Some(place) = places.get_mut(census.members as usize) else {
-                *refused = Some(SubmitError::TooManyMembers { have: places.len() });
-                break;
-            };
-            match claim(&self.names, inputs, member, index) {
-                Ok((reference, slot)) => {
-                    *place = if TURN { reference.at(slot) } else { reference };
-                    census.note(if TURN { slots.retain_content(slot) } else { None });
-                }
-                Err(error) => {
-                    *refused = Some(error);
-                    break;
-                }
-            }
-        }
-        census
-    }
-
-    /// Undoes what was done for the first references of a group that is refused.
-    fn unclaim(&mut self, references: Range<u32>) {
-        for reference in references {
-            let Reference { input: number, slot, .. } = self.references.as_ref()[reference as usize];
-            self.inputs.as_mut()[number as usize].unclaim();
-            if slot != NIL && self.pool.at(slot).is(VALID) {
-                self.pool.release_in_place(slot);
-            }
-        }
     }
 
     /// How many different inputs the references name.
@@ -302,19 +268,4 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     pub fn statistics(&self) -> Statistics {
         self.pool.statistics
     }
-}
-
-/// Claims one use of an input for a group; tells the slot that the input has.
-#[inline]
-fn claim(
-    names: &impl Names,
-    inputs: &mut [Input],
-    member: Member,
-    group: u32,
-) -> Result<(Reference, u32), SubmitError> {
-    let (Member::Load(data) | Member::Scratch(data)) = member;
-    let number = names.number(data).ok_or(SubmitError::UnknownData { data })?;
-    let input = inputs.get_mut(number as usize).ok_or(SubmitError::UnknownData { data })?;
-    input.claim(data)?;
-    Ok((Reference::new(number, group, matches!(member, Member::Scratch(_))), input.slot))
 }

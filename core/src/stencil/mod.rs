@@ -4,7 +4,7 @@
 //! missing in the slots is asked for by [`Action::Prepare`], and when all of it is there, [`Action::Ready`] says
 //! so. Each input is loaded once for all who wait for it, and leaves when its last use is over: the [`Input`]
 //! records say how often each is used. What leaves before is what is used again last, as far as that is known: of
-//! groups that were submitted already, and of a [`Future`] that is computed, as by [`Grid`].
+//! groups that were submitted already, and of a [`Future`] that is computed, as by [`Grid`] and [`Swept`].
 //!
 //! ```
 //! use umbra_core::cache::Slot;
@@ -54,6 +54,7 @@
 //! *Cost*: `submit` and `free_group` are O(members), `prepared` is O(groups that wait for it); all else is O(1).
 //! Nothing allocates. Bytes: 24 a slot, 16 an input, 16 a reference, 48 a group, 4 a bucket.
 
+mod claim;
 mod complete;
 mod error;
 mod future;
@@ -61,18 +62,21 @@ mod grid;
 mod group;
 mod hilbert;
 mod input;
+mod kept;
 mod life;
 mod machine;
 mod order;
 mod overtake;
+mod reciprocal;
 mod storage;
 mod strips;
+mod swept;
 mod turn;
 pub mod waiting;
 
 pub use complete::Action;
 pub use error::{BuildError, FreeError, GroupError, PreparedError, SubmitError, UsageError};
-pub use future::{Future, Unknown, Use};
+pub use future::{Future, Runs, Unknown, Use};
 pub use grid::{Grid, Shape};
 pub use group::{Group, Reference};
 pub use input::{ById, ByNumber, Input, Names, count};
@@ -80,3 +84,4 @@ pub use machine::{Limits, Member, Stencil};
 pub use order::{Order, Points};
 pub use storage::{Lent, Parts, Storage};
 pub use strips::Strips;
+pub use swept::Swept;

@@ -56,6 +56,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     pub(super) fn pass(&mut self, index: u32) {
         let members = self.groups.as_ref()[index as usize].members;
         let first = index * self.stride;
+        self.alone = NIL;
         let (inputs, mut slots) = (self.inputs.as_ref(), self.pool.retaining());
         for reference in &mut self.references.as_mut()[first as usize..][..members as usize] {
             reference.slot = inputs[reference.input as usize].slot;

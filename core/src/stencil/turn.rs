@@ -1,5 +1,6 @@
 //! Groups take their turns: slots are assigned, and given back.
 
+use super::claim::Census;
 use super::future::{Future, Use};
 use super::group::{self, Group, Reference, Stage};
 use super::input::{Input, Names};
@@ -52,12 +53,13 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         let Group { members, in_queues, .. } = self.groups.as_ref()[index as usize];
         let first = (index * self.stride) as usize;
         let (inputs, mut slots) = (self.inputs.as_ref(), self.pool.retaining());
-        let mut census = Census::default();
-        for reference in &mut self.references.as_mut()[first..][..members as usize] {
+        let mut census = Census { members, ..Census::default() };
+        self.alone = NIL;
+        for (at, reference) in (0..).zip(&mut self.references.as_mut()[first..][..members as usize]) {
             let slot = inputs[reference.input as usize].slot;
             reference.slot = slot;
             let held = if in_queues { (slot != NIL).then_some(false) } else { slots.retain_content(slot) };
-            census.note(held);
+            census.note(at, held);
         }
         drop(slots);
         self.begin_with(index, census);
@@ -95,6 +97,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     /// Takes a reference to an assigned slot; whether its content is awaited.
     #[inline]
     fn hold(&mut self, at: u32, in_queues: bool) -> bool {
+        self.alone = NIL;
         let references = self.references.as_mut();
         let Reference { slot, input, .. } = references[at as usize];
         if in_queues {
@@ -197,56 +200,17 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     #[inline]
     pub(super) fn holds(&mut self) -> Holds<'_, L, F> {
         Holds {
-            inputs: self.inputs.as_mut(),
             groups: self.groups.as_ref(),
             references: self.references.as_ref(),
-            future: &self.future,
-            present: &self.present,
-            coming: self.pool.policy.list_of_coming(),
-            pool: &mut self.pool,
+            ..Holds::apart(&mut self.pool, self.inputs.as_mut(), &self.future, &self.present)
         }
-    }
-}
-
-/// What the members of a group have when its turn comes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Census {
-    /// All members.
-    pub(super) members: u32,
-    /// Those without a slot, and the first of them.
-    without: u32,
-    first_without: u32,
-    /// Those whose slot is not held yet.
-    not_held: u32,
-}
-
-impl Default for Census {
-    fn default() -> Self {
-        Census { members: 0, without: 0, first_without: NIL, not_held: 0 }
-    }
-}
-
-impl Census {
-    /// Counts the next member, which holds its slot, or does not hold it yet, or has none.
-    // What most members are costs one count.
-    #[inline]
-    pub(super) fn note(&mut self, held: Option<bool>) {
-        match held {
-            Some(true) => {}
-            Some(false) => self.not_held += 1,
-            None => {
-                self.without += 1;
-                self.first_without = self.first_without.min(self.members);
-            }
-        }
-        self.members += 1;
     }
 }
 
 /// What giving back many references needs, looked up once.
 pub(super) struct Holds<'a, L: Lent, F: Future> {
     pool: &'a mut Pool<L::Slots, NextUse<L::Buckets>>,
-    inputs: &'a mut [Input],
+    pub(super) inputs: &'a mut [Input],
     groups: &'a [Group],
     pub(super) references: &'a [Reference],
     future: &'a F,
@@ -255,7 +219,19 @@ pub(super) struct Holds<'a, L: Lent, F: Future> {
     coming: u16,
 }
 
-impl<L: Lent, F: Future> Holds<'_, L, F> {
+impl<'a, L: Lent, F: Future> Holds<'a, L, F> {
+    /// While nobody waits in a queue.
+    #[inline]
+    pub(super) fn apart(
+        pool: &'a mut Pool<L::Slots, NextUse<L::Buckets>>,
+        inputs: &'a mut [Input],
+        future: &'a F,
+        present: &'a F::Present,
+    ) -> Self {
+        let coming = pool.policy.list_of_coming();
+        Holds { pool, inputs, groups: &[], references: &[], future, present, coming }
+    }
+
     /// Gives back a reference to a slot of this input; with the last one its content becomes idle, or leaves if its
     /// last use is over.
     // Inlined, as it is most of what a group costs.
@@ -304,6 +280,20 @@ impl<L: Lent, F: Future> Holds<'_, L, F> {
         if self.pool.release(slot, next).is_some() {
             self.inputs[number as usize].slot = NIL;
         }
+    }
+
+    /// Gives back the only reference to content of this input, for which nobody waits.
+    #[inline(never)]
+    pub(super) fn let_only_go(&mut self, slot: u32, number: u32, data: u64) {
+        let unclaimed = self.inputs[number as usize].unclaimed;
+        let next = if unclaimed == 0 { Use::Never } else { self.future.next_use(data, *self.present) };
+        let next = match next {
+            Use::At(group) => Next::At(group),
+            Use::Unknown => Next::Unknown,
+            Use::Never if self.inputs[number as usize].left() > 0 => Next::Unknown,
+            Use::Never => return self.leave(slot, number),
+        };
+        self.pool.release_only(slot, next);
     }
 
     /// The first of the groups that wait for an input.

@@ -15,7 +15,7 @@ mod peers;
 use std::process::ExitCode;
 
 use umbra::stencil::{Groups, Known, Plan, optimum};
-use umbra_core::stencil::{Grid, Input, Order, Shape, Strips, Unknown};
+use umbra_core::stencil::{Grid, Input, Order, Shape, Strips, Swept, Unknown};
 use umbra_tests::bench::{Direction, Report, Row};
 use umbra_tests::sweep::{self, cache, serve};
 
@@ -87,7 +87,7 @@ fn planes(report: &mut Report) {
         for (name, goal, order) in [("rows", 1.001, Order::Rows), ("strips", 1.002, in_strips)] {
             let case = format!("loads 200x200, radius 3, {slots} slots, {name}");
             if report.wants(&case) {
-                plane(report, &case, &sweep::ordered(&grid, extents, order), grid.largest_group(), slots, goal);
+                plane(report, &case, &sweep::ordered(&grid, extents, order), grid, order, slots, goal);
             }
         }
     }
@@ -103,7 +103,8 @@ fn planes(report: &mut Report) {
 }
 
 /// One of them, with several kinds of knowledge.
-fn plane(report: &mut Report, case: &str, groups: &Groups, largest: usize, slots: u32, goal: f64) {
+fn plane(report: &mut Report, case: &str, groups: &Groups, grid: Grid, order: Order, slots: u32, goal: f64) {
+    let largest = grid.largest_group();
     let Some(fewest) = optimum::loads(groups, slots as usize) else { return };
     let ratio = |loads: u64| loads as f64 / fewest as f64;
     let (usage, unbounded) = (sweep::usage(groups), vec![Input::UNBOUNDED; groups.inputs()]);
@@ -119,9 +120,14 @@ fn plane(report: &mut Report, case: &str, groups: &Groups, largest: usize, slots
     }
     let plan = Plan::one(groups.len() as u64);
     let future = Known::new(groups).unwrap_or_else(|error| panic!("{error}"));
-    let mut known = cache(slots, largest, unbounded, future, plan);
+    let mut known = cache(slots, largest, unbounded.clone(), future, plan);
     let case_known = format!("{case}, all groups known");
     row(report, &case_known, ratio(sweep::loads(&mut known, groups)), goal, "the goal");
+    if let Some(swept) = Swept::new(grid, order) {
+        let mut known = cache(slots, largest, unbounded, swept, plan);
+        let case_known = format!("{case}, known in closed form");
+        row(report, &case_known, ratio(sweep::loads(&mut known, groups)), goal, "the goal");
+    }
     for (name, loads) in [
         peer::<Quick>(groups, slots),
         peer::<Hashlink>(groups, slots),

@@ -1,0 +1,231 @@
+//! What a group hands on, beside a cache in which all of it is given back.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+use umbra_core::cache::Slot;
+use umbra_core::id::Id;
+use umbra_core::stencil::{
+    Action, ByNumber, Future, Group, Input, Limits, Member, Reference, Runs, Stencil, Storage, Use, count,
+};
+
+type Vectors = Storage<Vec<Slot>, Vec<u32>, Vec<Input>, Vec<Group>, Vec<Reference>>;
+type Cache<'a> = Stencil<Vectors, ByNumber, Listed<'a>>;
+
+/// Inputs that groups choose from.
+const INPUTS: u64 = 24;
+
+/// Knows all groups, and says beforehand what the next one uses, or does not.
+struct Listed<'a> {
+    groups: &'a [Vec<u64>],
+    says: bool,
+}
+
+impl Listed<'_> {
+    fn group(&self, number: u64) -> &[u64] {
+        self.groups.get(number as usize).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Future for Listed<'_> {
+    type Present = u64;
+
+    fn present(&self, group: u64) -> u64 {
+        group
+    }
+
+    fn next_use(&self, data: u64, present: u64) -> Use {
+        let mut later = present + 1..self.groups.len() as u64;
+        later.find(|&group| self.group(group).contains(&data)).map_or(Use::Never, Use::At)
+    }
+
+    fn is_next(&self, data: u64, present: u64) -> bool {
+        self.group(present + 1).contains(&data)
+    }
+
+    fn next_runs(&self, present: u64) -> Runs {
+        let next = self.group(present + 1);
+        let Some(&first) = next.first().filter(|_| self.says) else { return Runs::NONE };
+        let length = (first..).take_while(|data| next.contains(data)).count() as u64;
+        // The same again, as far as it is right.
+        let right = |row: &u64| (0..length).all(|at| next.contains(&(first + row * 6 + at)));
+        let more = (1..3).take_while(right).count() as u32;
+        Runs::new(first, length, [more, 0], [6, 0])
+    }
+}
+
+/// Small numbers, from a seed.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most
+    }
+}
+
+/// Groups as boxes that move on, with gaps, jumps, and members named twice or in any order.
+fn groups(chance: &mut Chance) -> Vec<Vec<u64>> {
+    let mut at = 0;
+    (0..30)
+        .map(|_| {
+            at = if chance.below(5) == 0 { chance.below(12) } else { (at + 1) % 12 };
+            let (width, rows) = (1 + chance.below(4), 1 + chance.below(2));
+            let mut members: Vec<u64> =
+                (0..rows).flat_map(|row| (at + 6 * row..at + 6 * row + width).filter(|&data| data < INPUTS)).collect();
+            members.retain(|_| chance.below(10) > 0);
+            if chance.below(8) == 0 {
+                members.extend(members.first().copied());
+            }
+            if chance.below(8) == 0 {
+                members.reverse();
+            }
+            members
+        })
+        .collect()
+}
+
+fn cache(groups: &[Vec<u64>], says: bool, slots: u32, active: u32, records: usize, unbounded: bool) -> Cache<'_> {
+    let mut inputs = vec![if unbounded { Input::UNBOUNDED } else { Input::NOT_USED }; INPUTS as usize];
+    groups.iter().for_each(|group| count(&mut inputs, group).unwrap());
+    let storage = Storage {
+        slots: vec![Slot::EMPTY; slots as usize],
+        buckets: vec![0; 64],
+        inputs,
+        groups: vec![Group::EMPTY; records],
+        references: vec![Reference::EMPTY; 12 * records],
+    };
+    let limits = Limits { largest_group: 9, active, horizon: 60 };
+    Stencil::new(storage, ByNumber, Listed { groups, says }, 0..slots, limits).unwrap()
+}
+
+/// Does the same to both caches, and compares all that they tell.
+fn both<T: PartialEq + std::fmt::Debug>(caches: &mut [Cache<'_>; 2], mut what: impl FnMut(&mut Cache<'_>) -> T) -> T {
+    let [one, other] = caches;
+    let (told, by_other) = (what(one), what(other));
+    assert_eq!(told, by_other);
+    let state = |cache: &Cache<'_>| {
+        let slots: Vec<bool> = (0..INPUTS).map(|data| cache.has_slot(data)).collect();
+        let left: Vec<(u64, u32)> = cache.unclaimed().collect();
+        (cache.idle(), cache.len(), cache.statistics(), slots, left, cache.under_way())
+    };
+    assert_eq!(state(one), state(other));
+    told
+}
+
+/// What is to be answered.
+#[derive(Default)]
+struct Open {
+    loads: VecDeque<u64>,
+    ready: VecDeque<(Id<Group>, u64)>,
+    /// Inputs of which references were handed over.
+    held: Vec<u64>,
+}
+
+/// Answers one question of both caches, if they have any; whether they had.
+fn answer(
+    caches: &mut [Cache<'_>; 2],
+    groups: &[Vec<u64>],
+    chance: &mut Chance,
+    open: &mut Open,
+    failing: bool,
+) -> bool {
+    let Open { loads, ready, held } = open;
+    while let Some(action) = both(caches, |cache| cache.poll()) {
+        match action {
+            Action::Prepare { data, .. } => loads.push_back(data),
+            Action::Ready { group, point } => ready.push_back((group, point)),
+            Action::Failed { .. } | Action::Interrupted { .. } => {}
+        }
+    }
+    if let Some(data) = loads.pop_front() {
+        if failing && chance.below(8) == 0 {
+            both(caches, |cache| cache.failed(data)).unwrap();
+        } else {
+            both(caches, |cache| cache.prepared(data)).unwrap();
+        }
+        return true;
+    }
+    let Some((group, point)) = ready.pop_front() else {
+        let Some(data) = held.pop() else { return false };
+        both(caches, |cache| cache.free(data)).unwrap();
+        return true;
+    };
+    if chance.below(12) == 0 {
+        both(caches, |cache| cache.hand_over(group, &mut [0; 12])).unwrap();
+        held.extend(&groups[point as usize]);
+    } else {
+        both(caches, |cache| cache.free_group(group)).unwrap();
+    }
+    true
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn what_is_kept_is_as_if_it_had_been_given_back(
+        seed: u64,
+        active in 1_u32..3,
+        records in 1_usize..4,
+        unbounded: bool,
+        failing: bool,
+    ) {
+        let mut chance = Chance(seed);
+        let groups = groups(&mut chance);
+        // Slots for all: which of two inputs leaves that are used next by the same group is not said.
+        let mut caches = [true, false].map(|says| cache(&groups, says, INPUTS as u32, active, records, unbounded));
+        let (mut open, mut next) = (Open::default(), 0);
+        while next < groups.len() {
+            match chance.below(9) {
+                0 => {
+                    // Refused behind some members: nothing has changed.
+                    let members: Vec<u64> = groups[next].iter().copied().chain([INPUTS + 1]).collect();
+                    prop_assert!(both(&mut caches, |cache| cache.submit(99, &members)).is_err());
+                }
+                1 => {
+                    let scratch = chance.below(2) == 0;
+                    let kind = |&data: &u64| if scratch { Member::Scratch(data) } else { Member::Load(data) };
+                    let members: Vec<Member> = groups[next].iter().map(kind).collect();
+                    let accepted = both(&mut caches, |cache| cache.submit_members(next as u64, members.iter().copied()));
+                    next += usize::from(accepted.is_ok());
+                }
+                2..4 => {
+                    let accepted = both(&mut caches, |cache| cache.submit(next as u64, &groups[next]));
+                    next += usize::from(accepted.is_ok());
+                }
+                _ => {
+                    answer(&mut caches, &groups, &mut chance, &mut open, failing);
+                }
+            }
+            if !failing && caches[0].under_way() == records {
+                answer(&mut caches, &groups, &mut chance, &mut open, failing);
+            }
+        }
+        while answer(&mut caches, &groups, &mut chance, &mut open, false) {}
+        prop_assert_eq!(caches[0].idle(), caches[0].len(), "nothing is held any more");
+    }
+
+    #[test]
+    fn with_few_slots_what_is_kept_costs_no_load(seed: u64, slots in 9_u32..16) {
+        let mut chance = Chance(seed);
+        let groups = groups(&mut chance);
+        let loads = [true, false].map(|says| {
+            let mut cache = cache(&groups, says, slots, 1, 1, true);
+            for (number, group) in (0..).zip(&groups) {
+                cache.submit(number, group).unwrap();
+                while let Some(action) = cache.poll() {
+                    match action {
+                        Action::Prepare { data, .. } => cache.prepared(data).unwrap(),
+                        Action::Ready { group, .. } => cache.free_group(group).unwrap(),
+                        other => panic!("{other:?}"),
+                    }
+                }
+            }
+            assert_eq!(cache.idle(), cache.len());
+            cache.statistics().loads
+        });
+        prop_assert_eq!(loads[0], loads[1]);
+    }
+}
