@@ -1,7 +1,8 @@
 //! Numbers of granules, folded over a table that may be shorter.
 //!
 //! The parts of a number's bits are laid over each other. So as many numbers in a row as the table has places have a place
-//! each, and so have as many multiples of a power of two. No place is that of more numbers than there are for each.
+//! each, and so have as many multiples of a power of two that is less than the square of that. No place is that of more numbers
+//! than there are for each; but multiples of some other numbers have few places among them.
 
 /// How numbers are folded.
 #[derive(Clone, Copy, Debug)]

@@ -14,9 +14,10 @@
 //! ```
 //!
 //! *Cost*: that of [`Memory`], or with lists that of [`QuickFit`]. Records lie scattered, so that each takes a line, and many of
-//! them should lie in large pages. For a range whose places were taken a word is read too, and the others in its list, of
-//! which there are never more than granules for each word: that was one range in 75 of 120,000 with lengths of all kinds in
-//! two million records, and one in 700 where nine in ten have the same length.
+//! them should lie in large pages. For a range whose places were taken a word is read too, and the others in its list. How many
+//! ranges that are depends on how many records are spare: it was one in 75 of 120,000 with lengths of all kinds in two million
+//! records, and is more than half where hardly any is. With as many words as [`Offsets::words_for`] says a list has a few
+//! ranges; it could have more only by offsets that are chosen for that, and never more than there are granules for each word.
 
 use super::fold::Fold;
 use super::starts::Starts;
@@ -41,11 +42,11 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>, T: AsRef<[u32]> + AsMut<[u32]>> Offsets
 }
 
 impl Offsets<(), ()> {
-    /// Words with which hardly any two of the ranges that need one share it: one for every fourth of so many ranges in use, in a
-    /// power of two, but no more than granules.
+    /// Words by which lists stay short, also if most ranges need one: one for each of so many ranges in use, in a power of two,
+    /// but no more than granules.
     #[must_use]
     pub fn words_for(granules: usize, ranges: usize) -> usize {
-        ranges.div_ceil(4).checked_next_power_of_two().map_or(granules, |words| words.min(granules))
+        ranges.checked_next_power_of_two().map_or(granules, |words| words.min(granules))
     }
 }
 
@@ -60,7 +61,7 @@ where
     pub fn with_lists(blocks: S, starts: T, capacity: u64, granule: Granule, lists: L, most: u32) -> Self {
         let capacity = if starts.as_ref().is_empty() { 0 } else { capacity };
         let mut memory = Memory::with_granule(blocks, capacity, granule);
-        let starts = Starts::new(starts, memory.capacity());
+        let starts = Starts::new(starts);
         memory.homes = Some(Fold::new(memory.capacity(), memory.blocks.as_ref().len()));
         Offsets { memory: QuickFit::new(memory, lists, most), starts }
     }
@@ -128,6 +129,11 @@ where
             .granule_at(offset)
             .and_then(|start| memory.at_home(start).or_else(|| self.starts.find(memory.blocks.as_ref(), start)));
         found.map(|index| memory.extent(index)).ok_or(NotAllocated { offset })
+    }
+
+    #[cfg(test)]
+    pub(super) fn longest(&self) -> usize {
+        self.starts.longest(self.memory().blocks.as_ref())
     }
 
     /// The granule that starts at this offset.

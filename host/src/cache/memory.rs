@@ -25,7 +25,7 @@
 //! [`QuickFit`] does.
 //!
 //! *Cost*: that of the core's operation, and a lock that is held for it. Who waits is woken to be the first in line, and then
-//! whenever there may be room. 66 bytes a range at most, and 4 KiB for the lists.
+//! whenever there may be room. 72 bytes a range at most, and 4 KiB for the lists.
 
 use std::ops::Deref;
 use std::time::Duration;
