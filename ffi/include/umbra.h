@@ -1254,8 +1254,8 @@ typedef uint64_t umbra_boundary;
 #define UMBRA_EDGE_OUTFLOW 0        /* the last cell, continued */
 #define UMBRA_EDGE_REFLECTING 1     /* the interior, mirrored; the component of a vector across the edge changes its sign */
 
-/* A mesh of blocks of one shape, with numbers from 0 on that all ranks agree on. Its functions are called during umbra_fabric_*,
- * umbra_boundary_build and umbra_boundary_remesh only. */
+/* A mesh of blocks of one shape, with numbers from 0 on that all ranks agree on. Its functions are called during calls that make a
+ * fabric, umbra_boundary_build and umbra_boundary_remesh only. */
 struct umbra_mesh {
     size_t size;                    /* sizeof(struct umbra_mesh) */
     uint32_t cells[3];              /* of a block in each direction, without ghosts; 1 in directions that the mesh lacks */

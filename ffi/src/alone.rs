@@ -12,27 +12,16 @@ use crate::status::{Code, Failure};
 /// Whether the library may be called still.
 pub type Up = fn() -> Result<(), Failure>;
 
-/// A value of the thread that has made it. Whoever else asks for it is refused; where it may not end, it stays for good.
-pub struct Alone<T> {
-    value: ManuallyDrop<T>,
+/// The thread that may use something, and until when.
+#[derive(Clone, Copy)]
+pub(crate) struct Owner {
     thread: ThreadId,
     maker: Maker,
     up: Up,
 }
 
-// SAFETY: whoever is not the thread that made the value gets no reference to it, and does not drop it (`usable` is asked before
-// both), so no other thread comes near it. What else is here may go and be seen anywhere.
-unsafe impl<T> Send for Alone<T> {}
-// SAFETY: as above.
-unsafe impl<T> Sync for Alone<T> {}
-
-impl<T> Alone<T> {
-    /// For this thread, as long as `up` says so.
-    pub fn new(value: T, up: Up) -> Alone<T> {
-        Alone { value: ManuallyDrop::new(value), thread: thread::current().id(), maker: Maker::this(), up }
-    }
-
-    /// Whether this thread may use it, and now.
+impl Owner {
+    /// Whether this thread is it, and the library is up.
     pub(crate) fn usable(&self) -> Result<(), Failure> {
         self.maker
             .refuse_heirs("it belongs to the process that forked this one off, which alone may use its library")?;
@@ -47,24 +36,49 @@ impl<T> Alone<T> {
     pub(crate) fn up(&self) -> Up {
         self.up
     }
+}
+
+/// A value of the thread that has made it. Whoever else asks for it is refused; where it may not end, it stays for good.
+pub struct Alone<T> {
+    value: ManuallyDrop<T>,
+    owner: Owner,
+}
+
+// SAFETY: whoever is not the thread that made the value gets no reference to it, and does not drop it (`usable` is asked before
+// both), so no other thread comes near it. What else is here may go and be seen anywhere.
+unsafe impl<T> Send for Alone<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Alone<T> {}
+
+impl<T> Alone<T> {
+    /// For this thread, as long as `up` says so.
+    pub fn new(value: T, up: Up) -> Alone<T> {
+        let owner = Owner { thread: thread::current().id(), maker: Maker::this(), up };
+        Alone { value: ManuallyDrop::new(value), owner }
+    }
+
+    /// Who may use it.
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
+    }
 
     /// The value.
     ///
     /// # Errors
     /// [`Failure`] on another thread or in a child that was forked off, and when the library is not up any more.
     pub fn get(&self) -> Result<&T, Failure> {
-        self.usable().map(|()| &*self.value)
+        self.owner.usable().map(|()| &*self.value)
     }
 
     /// The value, to change.
     pub(crate) fn get_mut(&mut self) -> Result<&mut T, Failure> {
-        self.usable().map(|()| &mut *self.value)
+        self.owner.usable().map(|()| &mut *self.value)
     }
 }
 
 impl<T> Drop for Alone<T> {
     fn drop(&mut self) {
-        if self.usable().is_ok() {
+        if self.owner.usable().is_ok() {
             // SAFETY: nobody uses it after this, and it is dropped once.
             unsafe { ManuallyDrop::drop(&mut self.value) };
         }

@@ -368,7 +368,7 @@ pub unsafe extern "C" fn umbra_boundary_statistics(boundary: u64, statistics: *m
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_boundary_release(boundary: u64) -> c_int {
     enter(|| {
-        with_boundary(boundary, Bounded::releasable)?;
+        with_boundary(boundary, Bounded::close)?;
         HANDLES.release(boundary).map(drop)
     })
 }

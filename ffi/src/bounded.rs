@@ -6,6 +6,7 @@ use umbra::boundary::{BoundaryError, Field};
 use umbra_core::boundary::VoteError;
 use umbra_core::error::Status;
 
+use crate::alone::Owner;
 use crate::exchange::Exchange;
 use crate::mesh::Mesh;
 use crate::status::{Code, Failure};
@@ -30,18 +31,28 @@ pub(crate) struct Open<'a> {
 }
 
 /// The same, for one call at a time.
-pub(crate) struct Bounded(Mutex<Inner>);
+pub(crate) struct Bounded {
+    /// Of an exchange that only one thread may use. Others are refused before they look: the exchange is not in use by them.
+    owner: Option<Owner>,
+    /// None once it is closed.
+    inner: Mutex<Option<Inner>>,
+}
 
 impl Bounded {
     pub(crate) fn new(inner: Inner) -> Bounded {
-        Bounded(Mutex::new(inner))
+        Bounded { owner: inner.kept.owner(), inner: Mutex::new(Some(inner)) }
+    }
+
+    fn usable(&self) -> Result<(), Failure> {
+        self.owner.map_or(Ok(()), |owner| owner.usable())
     }
 
     /// Uses the exchange. Who would wait for another call may be in a callback of it, so nobody waits.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Open<'_>) -> Result<R, Failure>) -> Result<R, Failure> {
-        match self.0.try_lock() {
+        self.usable()?;
+        match self.inner.try_lock() {
             Ok(mut inner) => {
-                let Inner { kept, mesh, fields, lengths } = &mut *inner;
+                let Inner { kept, mesh, fields, lengths } = inner.as_mut().ok_or(Code::Stale)?;
                 act(&mut Open { boundary: kept.exchange()?, mesh, fields, lengths })
             }
             Err(TryLockError::WouldBlock) => {
@@ -51,9 +62,16 @@ impl Bounded {
         }
     }
 
-    /// Whether this thread may release it: an exchange that another call uses, or that is lost, it may.
-    pub(crate) fn releasable(&self) -> Result<(), Failure> {
-        self.0.try_lock().map_or(Ok(()), |mut inner| inner.kept.exchange().map(drop))
+    /// Ends the exchange in this thread, whoever has its object still. One that another call uses ends with that call.
+    pub(crate) fn close(&self) -> Result<(), Failure> {
+        self.usable()?;
+        let inner = match self.inner.try_lock() {
+            Ok(mut inner) => inner.take(),
+            Err(TryLockError::Poisoned(lock)) => lock.into_inner().take(),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        drop(inner);
+        Ok(())
     }
 }
 

@@ -12,7 +12,7 @@ use umbra::boundary::{
 use umbra::sys::segment::Segment;
 use umbra_core::error::Status;
 
-use crate::alone::Alone;
+use crate::alone::{Alone, Owner};
 use crate::exchange::Exchange;
 use crate::mesh::Mesh;
 use crate::status::{Code, Failure};
@@ -60,6 +60,11 @@ pub(crate) trait Way: Any + Send + Sync {
 
 /// An exchange that a handle names.
 pub(crate) trait Kept: Send {
+    /// The only thread that may use it; `None` if all may, one at a time.
+    fn owner(&self) -> Option<Owner> {
+        None
+    }
+
     /// The exchange, if this thread may use it.
     fn exchange(&mut self) -> Result<&mut dyn Exchange, Failure>;
 }
@@ -139,11 +144,11 @@ impl<E: Ends> Way for Alone<E> {
             Err(Failure::new(Status::RankOutOfRange, detail))
         });
         let (boundary, fit) = built(ends.end(settings.deadline), fit, fields, settings)?;
-        Ok((Box::new(Alone::new(boundary, self.up())), fit))
+        Ok((Box::new(Alone::new(boundary, self.owner().up())), fit))
     }
 
     fn usable(&self) -> Result<(), Failure> {
-        Alone::usable(self)
+        self.owner().usable()
     }
 }
 
@@ -154,6 +159,10 @@ impl Kept for Boundary<Fabric> {
 }
 
 impl<T: Transport + 'static> Kept for Alone<Boundary<T>> {
+    fn owner(&self) -> Option<Owner> {
+        Some(Alone::owner(self))
+    }
+
     fn exchange(&mut self) -> Result<&mut dyn Exchange, Failure> {
         self.get_mut().map(|boundary| boundary as &mut dyn Exchange)
     }

@@ -5,6 +5,10 @@
  * The processes are numbered from behind by a communicator of the program. Those with even and those with odd numbers there make
  * a group each. Everybody is looked up in both, and reads memory of the next one.
  */
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "check.h"
 
 #define LENGTH 4096
@@ -39,6 +43,42 @@ static void read_next(umbra_session session, MPI_Comm these, uint32_t rank, uint
     must(umbra_region_free(region));
 }
 
+/* Neither another thread nor a forked child calls MPI for a job. */
+static void *elsewhere(void *context)
+{
+    const umbra_mpi_job *job = context;
+    umbra_session session;
+    uint32_t member;
+    size_t count;
+    CHECK(umbra_mpi_job_members(*job, MPI_COMM_WORLD, &member, 1, &count) == -UMBRA_EINVAL);
+    CHECK(told("another thread has made it"));
+    CHECK(umbra_mpi_job_join(*job, &session) == -UMBRA_EINVAL);
+    CHECK(umbra_mpi_job_end(*job) == -UMBRA_EINVAL);
+    return NULL;
+}
+
+static void refused_elsewhere(umbra_mpi_job job)
+{
+    umbra_session session;
+    uint32_t member;
+    size_t count;
+    pthread_t thread;
+    pid_t child;
+    int status;
+    doing = "a job in another thread";
+    CHECK(pthread_create(&thread, NULL, elsewhere, &job) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    doing = "a job in a child";
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0)
+        _exit(umbra_mpi_job_members(job, MPI_COMM_WORLD, &member, 1, &count) == -UMBRA_ESTALE &&
+                      umbra_mpi_job_join(job, &session) == -UMBRA_ESTALE && umbra_mpi_job_end(job) == -UMBRA_ESTALE
+                  ? 0
+                  : 1);
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 static void run(MPI_Comm these, uint32_t rank, uint32_t ranks, uint32_t nodes)
 {
     uint32_t size, other, hosts[64], *members = malloc(ranks * sizeof *members);
@@ -55,6 +95,7 @@ static void run(MPI_Comm these, uint32_t rank, uint32_t ranks, uint32_t nodes)
     CHECK(told(rank == 0 ? "part 65536" : "rank 0 refuses a job") && job == 0);
     doing = "start";
     must(umbra_mpi_job_start(these, rank % nodes, &job));
+    refused_elsewhere(job);
     doing = "join";
     must(umbra_mpi_job_join(job, &session));
     must(umbra_session_world(session, &world));

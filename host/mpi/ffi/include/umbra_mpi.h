@@ -14,7 +14,8 @@
  *   becomes the handler of errors of MPI_COMM_WORLD and of each communicator that is handed in: the program checks its own calls.
  * - Each wait of umbra_boundary_* has the deadline of its options, and names who is missing. Calls that all processes of a
  *   communicator make together, which say so here, have none; where one of them cannot go on for what its program handed in, all
- *   are told at once: it by its own code, the others by -UMBRA_ECONFLICT.
+ *   are told at once: it by its own code, the others by -UMBRA_ECONFLICT. Whoever hands in a communicator or a handle that names
+ *   nothing, or may not use it, has nobody to tell: it is refused, and the others wait for it. So they do in umbra_mpi_job_end.
  * - A program whose rank is missing ends by MPI_Abort: to finalize would wait for that rank.
  */
 #ifndef UMBRA_MPI_H
@@ -38,7 +39,8 @@ extern "C" {
 
 /* Makes what the ranks of a mesh exchange these fields over: rank N of the mesh is process N of the communicator, and the mesh
  * has as many ranks. All processes of it call this, with the same mesh, fields and transport, and it waits for all. The program
- * may send on its communicator what it likes, and may free it: a duplicate is made, which stays until the process ends.
+ * may send on its communicator what it likes, and may free it: a duplicate is made, which stays until the process ends. A library
+ * has some thousands of them, so fabrics and jobs are not for a loop.
  * -UMBRA_EINVAL: the communicator is null or one between two groups, or its size is another one than that of the mesh.
  *
  * umbra_boundary_build takes the fabric and the rank of this process in the communicator (another one is -UMBRA_ERANK), and waits
@@ -62,7 +64,7 @@ typedef uint64_t umbra_mpi_job;
  * UMBRA_AGENT in the environment says), with a new secret. No configuration file is needed. All processes call this, and it waits
  * for all. Of the processes of a machine those are one node that say the same part (65 535 at most): 0, or one of several nodes on
  * a machine. -UMBRA_ESYSTEM: an agent did not start, here or elsewhere, or a directory for its files cannot be made. The agents
- * end with the process that started them, the first of each node. */
+ * end with the thread that started them, of the first process of each node. Three communicators stay until the process ends. */
 int umbra_mpi_job_start(MPI_Comm communicator, uint32_t part, umbra_mpi_job *job);
 
 /* Joins the job, as umbra_session_join: the rank is that of this process in the communicator. */

@@ -24,6 +24,7 @@ const RUNS: &[(u32, &str, &str)] = &[
     (4, "halo", "rma"),
     // More ranks than divide the blocks.
     (7, "halo", "slot"),
+    (7, "halo", "rma"),
     // What is wrong on one rank, late, of another thread, or after the end.
     (3, "refusals", ""),
     (5, "refusals", ""),
