@@ -88,14 +88,15 @@ impl<T> Drop for Alone<T> {
 #[cfg(test)]
 mod tests {
     use std::rc::Rc;
-    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use umbra_core::atomic::{AtomicU64, Ordering};
 
     use super::*;
 
-    static UP: AtomicBool = AtomicBool::new(true);
+    static DOWN: AtomicU64 = AtomicU64::new(0);
 
     fn up() -> Result<(), Failure> {
-        if UP.load(Ordering::Relaxed) { Ok(()) } else { Err(Code::Destroyed.into()) }
+        if DOWN.load(Ordering::Relaxed) == 0 { Ok(()) } else { Err(Code::Destroyed.into()) }
     }
 
     #[test]
@@ -114,7 +115,7 @@ mod tests {
         assert!(thread::spawn(move || drop(moved)).join().is_ok());
         assert_eq!(Rc::strong_count(&value), 2, "left where another thread has dropped it");
         let late = make();
-        UP.store(false, Ordering::Relaxed);
+        DOWN.store(1, Ordering::Relaxed);
         assert_eq!(late.get().err().map(|failure| failure.code), Some(Code::Destroyed));
         drop(late);
         assert_eq!(Rc::strong_count(&value), 3, "left when the library was down");

@@ -22,6 +22,8 @@ const HERE: Node = Node(0);
 const DOOR: Node = Node(2);
 const THERE: [Node; 3] = [Node(3), Node(4), Node(5)];
 const ELSEWHERE: u32 = 1;
+/// The first line for long replies in a member's table, behind those for offers.
+const REPLY: u32 = 32;
 /// Most things that are to be done after one step.
 const WISHES: usize = 10_000;
 
@@ -90,7 +92,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
 /// The same call as a rendezvous: the reply of the one there has so many bytes and is fetched, and then the reply of the one here is.
 fn replied(len: u64) -> Vec<u8> {
     let span = |node: Node, generation| {
-        let key = Key::new(Peer::rank(WorldRank(node.0)).expect("a small number"), 0, generation).to_bits();
+        let key = Key::new(Peer::rank(WorldRank(node.0)).expect("a small number"), REPLY, generation).to_bits();
         words(&[key as u32, (key >> 32) as u32, 0, 0, len as u32, 0])
     };
     let mut world = World::new(6, 1);
