@@ -15,6 +15,8 @@ type Cache<'a> = Stencil<Vectors, ByNumber, Listed<'a>>;
 
 /// Inputs that groups choose from.
 const INPUTS: u64 = 24;
+/// Members of a group at most.
+const MEMBERS: usize = 16;
 
 /// Knows all groups, and says beforehand what the next one uses, or does not.
 struct Listed<'a> {
@@ -94,7 +96,7 @@ fn cache(groups: &[Vec<u64>], says: bool, slots: u32, active: u32, records: usiz
         buckets: vec![0; 64],
         inputs,
         groups: vec![Group::EMPTY; records],
-        references: vec![Reference::EMPTY; 12 * records],
+        references: vec![Reference::EMPTY; MEMBERS * records],
     };
     let limits = Limits { largest_group: 9, active, horizon: 60 };
     Stencil::new(storage, ByNumber, Listed { groups, says }, 0..slots, limits).unwrap()
@@ -153,12 +155,47 @@ fn answer(
         return true;
     };
     if chance.below(12) == 0 {
-        both(caches, |cache| cache.hand_over(group, &mut [0; 12])).unwrap();
+        both(caches, |cache| cache.hand_over(group, &mut [0; MEMBERS])).unwrap();
         held.extend(&groups[point as usize]);
     } else {
         both(caches, |cache| cache.free_group(group)).unwrap();
     }
     true
+}
+
+/// Serves a group to its end.
+fn serve(cache: &mut Cache<'_>, point: u64, group: &[u64]) {
+    let mut served = false;
+    cache.submit(point, group).unwrap();
+    while let Some(action) = cache.poll() {
+        match action {
+            Action::Prepare { data, .. } => cache.prepared(data).unwrap(),
+            Action::Ready { group, .. } => {
+                cache.free_group(group).unwrap();
+                served = true;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(served, "{group:?} waits for ever");
+}
+
+/// Submits what is refused behind these members in another order: an input that there is not, or one more than there are slots.
+fn refuse(cache: &mut Cache<'_>, chance: &mut Chance, group: &[u64], slots: u32) {
+    let mut members = group.to_vec();
+    members.reverse();
+    let first = chance.below(1 + members.len() as u64);
+    members.rotate_left(first as usize);
+    if chance.below(2) == 0 {
+        members.push(INPUTS + 1);
+    } else {
+        let others: Vec<u64> = (0..INPUTS).filter(|data| !group.contains(data)).collect();
+        let different = INPUTS as usize - others.len();
+        members.extend(&others[..slots as usize + 1 - different]);
+    }
+    let before = (cache.idle(), cache.len(), cache.statistics());
+    assert!(cache.submit(99, &members).is_err(), "{members:?}");
+    assert_eq!((cache.idle(), cache.len(), cache.statistics()), before);
 }
 
 proptest! {
@@ -213,18 +250,21 @@ proptest! {
         let groups = groups(&mut chance);
         let loads = [true, false].map(|says| {
             let mut cache = cache(&groups, says, slots, 1, 1, true);
-            for (number, group) in (0..).zip(&groups) {
-                cache.submit(number, group).unwrap();
-                while let Some(action) = cache.poll() {
-                    match action {
-                        Action::Prepare { data, .. } => cache.prepared(data).unwrap(),
-                        Action::Ready { group, .. } => cache.free_group(group).unwrap(),
-                        other => panic!("{other:?}"),
-                    }
+            let mut chance = Chance(seed ^ 1);
+            let count = 1 + chance.below(groups.len() as u64 - 1);
+            for (number, group) in (0..count).zip(&groups) {
+                if chance.below(3) == 0 {
+                    refuse(&mut cache, &mut chance, group, slots);
                 }
+                serve(&mut cache, number, group);
             }
             assert_eq!(cache.idle(), cache.len());
-            cache.statistics().loads
+            let loads = cache.statistics().loads;
+            // Each slot is found for another input.
+            refuse(&mut cache, &mut chance, &groups[count as usize], slots);
+            let others: Vec<u64> = (INPUTS - u64::from(slots)..INPUTS).collect();
+            serve(&mut cache, count, &others);
+            loads
         });
         prop_assert_eq!(loads[0], loads[1]);
     }

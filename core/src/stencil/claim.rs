@@ -11,7 +11,7 @@ use super::machine::{Member, Stencil};
 use super::storage::Lent;
 use crate::cache::policy::{Next, NextUse};
 use crate::cache::pool::Retaining;
-use crate::cache::slot::{NIL, Slot, VALID};
+use crate::cache::slot::{LINKED, NIL, Slot, VALID};
 
 impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     /// Claims what the members use, in the places of this group, and takes hold of their slots if it is its turn: as far
@@ -69,7 +69,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     }
 
     /// Undoes what was done for the first references of a group that is refused.
-    pub(super) fn unclaim(&mut self, references: Range<u32>, took_over: bool) {
+    pub(super) fn unclaim(&mut self, references: Range<u32>) {
         let references = references.start as usize..references.end as usize;
         for reference in &self.references.as_ref()[references.clone()] {
             self.inputs.as_mut()[reference.input as usize].unclaim();
@@ -79,10 +79,12 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             if slot == NIL || !self.pool.at(slot).is(VALID) {
                 continue;
             }
-            if took_over {
-                self.let_go(slot, input);
-            } else {
+            if self.pool.at(slot).is(LINKED) {
+                // It is where it was.
                 self.pool.release_in_place(slot);
+            } else {
+                // The last reference to what was kept puts it in the order: it may never have been there.
+                self.let_go(slot, input);
             }
         }
     }
@@ -151,7 +153,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, B: AsRef<[u32]> + AsMut<[u32]>> Hands<'_,
     fn census(self, members: u32) -> Census {
         let taken = members - self.others;
         let alone = self.slots.first + taken + self.census.without == members;
-        Census { members, taken, alone, ..self.census }
+        Census { members, alone, ..self.census }
     }
 }
 
@@ -160,8 +162,6 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, B: AsRef<[u32]> + AsMut<[u32]>> Hands<'_,
 pub(super) struct Census {
     /// All members.
     pub(super) members: u32,
-    /// Those that took over what the last group kept.
-    pub(super) taken: u32,
     /// Those without a slot, and the first of them.
     pub(super) without: u32,
     pub(super) first_without: u32,
@@ -173,7 +173,7 @@ pub(super) struct Census {
 
 impl Default for Census {
     fn default() -> Self {
-        Census { members: 0, taken: 0, without: 0, first_without: NIL, not_held: 0, alone: false }
+        Census { members: 0, without: 0, first_without: NIL, not_held: 0, alone: false }
     }
 }
 

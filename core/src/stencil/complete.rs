@@ -284,6 +284,8 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             return Err(FreeError::NotAssigned { data });
         }
         if input.handed_over == 0 {
+            // What is kept is idle, but has a reference.
+            self.give_back_kept();
             let idle = self.pool.at(slot).is_idle();
             return Err(if idle { FreeError::NotInUse { data } } else { FreeError::NotReady { data } });
         }

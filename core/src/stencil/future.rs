@@ -67,7 +67,7 @@ impl Runs {
 
     /// Planes of rows of so many inputs, the first of which is this one. A row begins as far from the one before as `strides`
     /// says first, and a plane as it says then; how many more rows than one there are in each plane, and how many more planes
-    /// than one, is told by `more`.
+    /// than one, is told by `more`. [`Runs::reaches`] goes through them row by row, and never back.
     #[must_use]
     #[inline]
     pub fn new(first: u64, length: u64, more: [u32; 2], strides: [u64; 2]) -> Self {

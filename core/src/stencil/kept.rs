@@ -20,7 +20,7 @@ use crate::cache::slot::NIL;
 /// References of a group that ended, in its places: those from here up to there that are not [`GONE`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
-    /// The group's record, which is the first of the spare ones.
+    /// The group's record, a spare one. Unless it is the first of them when the next group is submitted, all is given back.
     pub(super) index: u32,
     pub(super) from: u32,
     pub(super) end: u32,

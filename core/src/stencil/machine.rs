@@ -199,7 +199,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             refused = (need > have).then_some(SubmitError::GroupTooLarge { need, have });
         }
         if let Some(error) = refused {
-            self.unclaim(references, census.taken > 0);
+            self.unclaim(references);
             return Err(error);
         }
         let groups = self.groups.as_mut();

@@ -15,7 +15,9 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! *Cost*: O(1) a question, a few divisions by multiplication; no memory.
+//! *Cost*: a next use is O(1), with a few divisions by multiplication. Whether an input is of the very next group takes a step
+//! for each plane of its box at most. The present moves on by additions, but where a row of a tile begins, and within the radius
+//! of an end of the grid's rows, it is found anew, with five divisions of 64 bits. No memory.
 
 use super::future::{Future, Runs, Use};
 use super::grid::{Coming, Grid, Point, Shape};

@@ -289,6 +289,8 @@ impl<'a, L: Lent, F: Future> Holds<'a, L, F> {
         let next = if unclaimed == 0 { Use::Never } else { self.future.next_use(data, *self.present) };
         let next = match next {
             Use::At(group) => Next::At(group),
+            // The runs need not tell all that is next. Who tells them mostly knows more, so this is asked last.
+            Use::Unknown if self.future.is_next(data, *self.present) => Next::At(self.pool.policy.coming()),
             Use::Unknown => Next::Unknown,
             Use::Never if self.inputs[number as usize].left() > 0 => Next::Unknown,
             Use::Never => return self.leave(slot, number),
