@@ -1548,11 +1548,12 @@ int umbra_gpc_parents(const struct umbra_gpc_edge *edges, size_t count, uint32_t
                                      * long for messages: up to offer_bytes of the station */
 #define UMBRA_GPC_SKIP_DEAD 128     /* members known to be dead are left out, and named as unreached_members, also of a call that is
                                      * done: the others have run it then. A stated tree is one over all members: whoever hangs
-                                     * below one that is left out hangs below the next one above it */
-#define UMBRA_GPC_FULL_LIST 256     /* every member is given all members of the call, for umbra_gpc_work_list: each request is longer
-                                     * by 4 bytes for each of them */
+                                     * below one that is left out hangs below the next one above it, so the maker may have more
+                                     * children than it says, also with UMBRA_GPC_COORDINATE, where one answer may be expected */
+#define UMBRA_GPC_FULL_LIST 256     /* every member is given all members of the call, for umbra_gpc_work_list: their names, of 4 bytes
+                                     * each, replace those of the subtree in every request, which has 8 bytes more besides */
 #define UMBRA_GPC_REWRITE 512       /* functions may replace the header for the children of their members, by umbra_gpc_work_rewrite;
-                                     * not with UMBRA_GPC_CUT_THROUGH. Every call needs room for such a header at every member */
+                                     * not with UMBRA_GPC_CUT_THROUGH. Such a call needs room for such a header at every member */
 #define UMBRA_GPC_COORDINATE 65536  /* the function does not run at the maker */
 
 /* As long as a call may take; within another one UMBRA_FOREVER is as long as that. */

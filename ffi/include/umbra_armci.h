@@ -17,9 +17,10 @@
  *
  * A handler finds idlst by umbra_armci_list, in the order in which the tree is written down: the caller, whether it was in idlst or
  * not, then its children, each with all that is below it behind it. This order is the same at all processes, and each finds its own
- * subtree in it one after the other, which umbra_gpc_work_members tells. A list that is too long for a request goes in parts: each
- * process then gets its subtree alone, the call runs as it would otherwise, and umbra_armci_list says that there is none. All
- * processes need as much memory for calls as the one that makes them.
+ * subtree in it one after the other, which umbra_gpc_work_members tells. A list that is too long for a request, or for the memory of
+ * the caller, goes in parts: each process then gets its subtree alone, the call runs as it would otherwise, and umbra_armci_list says
+ * that there is none. Nobody tries that for another process: one with less memory for calls than the caller, or with more children in
+ * a stated tree, may have no room for the list, and fails the call with -UMBRA_ECALL.
  */
 #ifndef UMBRA_ARMCI_H
 #define UMBRA_ARMCI_H
@@ -67,7 +68,7 @@ typedef struct {
 const struct umbra_gpc_work *umbra_armci_work(void);
 
 /* The processes of the call, in a handler of ARMCI_Gpc_chained_exec. -UMBRA_ESIZE: there is no room for them, and how many they are was
- * stored. -UMBRA_EINVAL: the list was too long for a request, or the call has none, as those of ARMCI_Gpc_exec; or no handler runs. */
+ * stored. -UMBRA_EINVAL: the caller had no room for the list, or the call has none, as those of ARMCI_Gpc_exec; or no handler runs. */
 int umbra_armci_list(int *idlst, int capacity, int *idlen);
 
 /* The member by which this process takes part, and its number; it needs room for 33 functions. */

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Output, Stdio};
 
 use umbra::admin::{self, Body as _, ops};
 use umbra::ask::{Asker, Target};
@@ -110,6 +110,24 @@ impl Hosts {
         let (body, descriptor) = given.expect("an agent with members");
         assert_eq!(admin::Calls::from_body(&body).expect("numbers").residents, self.residents);
         Station::attach(descriptor).expect("a meeting place")
+    }
+
+    /// Has `umbra call` ask the agent of a host with these arguments; what it says.
+    ///
+    /// # Panics
+    /// If it does not start.
+    #[must_use]
+    pub fn umbra_call(&self, host: u32, arguments: &[&str]) -> (Output, String) {
+        let file = |name: &str| self.scratch.path().join(name).into_os_string();
+        let output = Command::new(&rig::programs().0)
+            .args(["--color", "never", "call", "--agent", &host.to_string(), "--config"])
+            .args([file("job.cfg"), "--secret".into(), file("secret")])
+            .args(["--sockets".into(), file(&format!("host{host}"))])
+            .args(arguments)
+            .output()
+            .expect("the command");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        (output, text)
     }
 
     /// A figure of an agent by its name.

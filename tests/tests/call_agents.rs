@@ -354,6 +354,19 @@ fn umbra_call_runs_functions_of_ranks_and_names_who_is_missing() {
     let (output, text) = agent.umbra_call(&["sum", "--members", "6-9", "--reply", "8", "--skip-dead", "--json"]);
     let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {text}"));
     assert!(said["done"] == true && said["unreached"] == 1 && said["unreached_members"][0] == 8, "{said:#}");
+    // The first of the list is at the top of the tree, and one is in the middle of it: the times are those of the tree as it ran.
+    for (members, tree, lines) in
+        [("8,6,7,9", "binary", ["6", "├─ 7", "└─ 9"]), ("6,8,7,9", "chain", ["6", "└─ 7", "   └─ 9"])]
+    {
+        let call = ["sum", "--members", members, "--tree", tree, "--reply", "8", "--skip-dead"];
+        let (output, text) = agent.umbra_call(&call);
+        assert!(output.status.success() && text.contains("\n  1600000000000000\n"), "6 + 7 + 9: {text}");
+        assert!(text.contains("\n  left out, as dead: 8\n") && !text.contains("did not run"), "{text}");
+        assert!(lines.iter().all(|line| text.contains(&format!("\n  {line} "))), "{text}");
+        assert_eq!(columns(&text)[1..], [[true; 3]; 2], "{text}");
+    }
+    let (output, text) = agent.umbra_call(&["sum", "--members", "8", "--tree", "auto", "--reply", "8", "--skip-dead"]);
+    assert!(output.status.success() && text.contains("\n  left out, as dead: 8\n"), "nobody is left: {text}");
     // The others go on.
     let (output, text) = agent.umbra_call(&["sum", "--members", "6,7,9", "--reply", "8"]);
     assert!(output.status.success() && text.contains("\n  1600000000000000\n"), "6 + 7 + 9: {text}");

@@ -230,6 +230,20 @@ fn a_stopped_agent_costs_the_deadline_and_nothing_more() {
 }
 
 #[test]
+fn umbra_call_leaves_out_everybody_on_a_host_that_is_dead() {
+    let mut hosts = Hosts::start("hosts-skip", 3, 2);
+    drop(Maker::on(&hosts, 1));
+    hosts.kill(0);
+    let count = ["count", "--add", "1", "--everywhere", "--deadline", "20s", "--timeout", "3s"];
+    let (output, text) = hosts.umbra_call(1, &count);
+    assert!(!output.status.success() && text.contains("members at service process 0 are not there"), "{text}");
+    // The first of the list, whom the leaders of the other hosts hang below, is one of the dead.
+    let (output, text) = hosts.umbra_call(1, &[&count[..], &["--skip-dead"]].concat());
+    assert!(output.status.success() && text.contains("sum of all counters 4"), "{text}");
+    assert!(text.contains("left out, as dead: 0, 1\n") && !text.contains("did not run"), "{text}");
+}
+
+#[test]
 fn makers_on_all_hosts_cross_and_all_come_through() {
     let hosts = Hosts::start("hosts-cross", 3, 4);
     std::thread::scope(|scope| {

@@ -87,6 +87,11 @@ fn d6_whoever_hung_below_the_dead_in_a_stated_tree_hangs_below_the_next_one_abov
     let call = Call { members: &members, plan, ..planned.call };
     let handle = machine.start(&call, Time::ZERO + Lapse::from_secs(2)).unwrap();
     machine.cancel(handle).unwrap();
+    // Positions that are above others and stand behind them, and dead ones below one another.
+    planned.parents = Some(vec![ROOT, 7, 3, 6, 5, 2, 1, 0]);
+    let mut world = without(8, &[2, 3, 6]);
+    assert_eq!(world.call(&planned).sum(), Some(1 + 4 + 5 + 7));
+    assert_eq!(edges(&world), [(0, 7), (7, 1), (1, 5), (5, 4)]);
     // A tree is one over all, and is refused by the positions of all.
     for (parents, index, reason) in [
         (vec![ROOT, 0, 3, 2, 0, 0, 0, 0], 2, Reason::Cycle),
@@ -138,6 +143,31 @@ fn d6_a_dead_member_that_is_listed_twice_is_one_that_is_listed_twice() {
     planned.parents = Some(vec![ROOT, 0, 1, 2]);
     assert_eq!(world.call(&planned).skipped(), nodes([2]));
     assert_eq!(edges(&world)[2..], [(0, 1), (1, 3)]);
+}
+
+/// The levels of members that live together have memory in the place of the call, if there is so much.
+#[test]
+fn d6_a_call_that_fits_without_memory_for_levels_is_not_refused_for_the_names_of_the_dead() {
+    let mut accepted = Vec::new();
+    for call_bytes in (8..=1024).step_by(8) {
+        let capacities = Capacities { call_bytes, ..Capacities::new(8) };
+        let mut world = World::with(1, capacities, Config::new(Node(0), Life(1)));
+        world.house(0..5);
+        (5..8).for_each(|dead| world.kill(Node(dead)));
+        world.run(Lapse::from_secs(1));
+        match world.start(&skipping(8)) {
+            Ok(at) => {
+                world.run(Lapse::from_secs(5));
+                assert_eq!(world.made[at].end.as_ref().unwrap().0.sum(), Some(10), "{call_bytes} bytes");
+                accepted.push(call_bytes);
+            }
+            Err(refused) => {
+                assert!(matches!(refused, StartError::TooLarge { .. }), "{refused}");
+                assert!(accepted.is_empty(), "{call_bytes} bytes are too few, and {accepted:?} are not");
+            }
+        }
+    }
+    assert!((32..128).contains(&accepted.len()), "{accepted:?}");
 }
 
 /// The sum over so many members, of whom everybody sees the list.
@@ -401,19 +431,31 @@ fn d14_a_request_that_is_sent_again_has_the_same_header() {
 fn d14_whoever_lives_with_a_parent_that_has_failed_keeps_its_header() {
     let mut world = World::new(7, 1);
     world.house(0..7);
-    // 1 has failed by its other child, and its place is free, while 4 is pending.
-    world.script.functions.insert(Node(3), Act::Fault(7));
+    world.spy = true;
+    // 1 fails by the answer of 3, and its place is free, while 4 is pending.
+    world.script.functions.insert(Node(3), Act::Slow(Lapse::from_millis(1)));
     world.script.functions.insert(Node(4), Act::Slow(Lapse::from_millis(3)));
-    let mut planned = rewriting(7);
-    planned.call.plan = Plan::Shape(Shape::BINARY);
-    let at = world.start(&planned).unwrap();
-    // Others take places meanwhile.
+    world.script.callbacks.insert((Node(1), Node(3)), Act::Fault(7));
+    let at = world.start(&rewriting(7)).unwrap();
+    let call = world.made[at].id;
+    // Others, whose members have neither, take places meanwhile, with a header of their own.
+    let mut others = Planned { root: Node(0), members: nodes([2, 5, 6, 1]), ..rewriting(7) };
+    others.call.header = &[0, 7, 7, 7, 7, 7];
     for after in 0..20 {
-        world.start_after(Lapse::from_micros(after * 100), rewriting(3));
+        world.start_after(Lapse::from_micros(after * 200), others.clone());
     }
     world.run(Lapse::from_secs(5));
     world.check().unwrap();
-    assert!(matches!(&world.made[at].end, Some((End::Failed { .. }, _))));
+    let Some((End::Failed { records, .. }, ended)) = world.made[at].end.clone() else { panic!("it is done") };
+    assert_eq!((records[0].origin, records[0].stage), (Node(1), Stage::Callback));
+    assert!(ended < Time::ZERO + Lapse::from_millis(3), "4 is pending yet");
+    let during = world.made.iter().filter(|made| ended < made.at && made.at < Time::ZERO + Lapse::from_millis(3));
+    assert!(during.count() > 5 && world.refused.is_empty(), "{:?}", world.refused);
+    // When it began, and when it was run again.
+    let header = [PREFIX, &1_u32.to_le_bytes()].concat();
+    let told: Vec<_> = world.told.iter().filter(|told| (told.0, told.1) == (call, Node(4))).collect();
+    assert!(told.len() == 2 && told.iter().all(|told| told.2 == header), "{told:?}");
+    assert_eq!(world.ended.get(&(call, Node(4))), Some(&1));
 }
 
 #[test]

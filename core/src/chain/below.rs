@@ -6,7 +6,8 @@
 //! that is sent again has the same header as before. Members that live together have places of their own then, and each keeps the
 //! header that it was given, because its parent may be done before it is.
 //!
-//! *Cost*: nothing for other calls; the longest header and two bytes in each place, and a copy for every child.
+//! *Cost*: for other calls a few bytes more in what is kept of each, and a look at them; the longest header and two bytes in each
+//! place, and a copy for every child.
 
 use core::fmt;
 use core::ops::Range;

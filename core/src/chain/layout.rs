@@ -28,6 +28,8 @@ pub(super) struct Sizes {
     pub(super) frames: u16,
     /// Its header may be replaced for the children of every member.
     pub(super) rewrites: bool,
+    /// Members that were left out, whose names lie behind all else at the maker.
+    pub(super) skipped: u32,
 }
 
 /// Where what lies, in bytes: in the call's own memory the reply, the table of children, the records and the parked

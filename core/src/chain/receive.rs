@@ -319,6 +319,12 @@ impl<S: Storage> Machine<S> {
         }
     }
 
+    /// Whether a member is known to be dead: a call that lists it is refused, or made without it.
+    #[must_use]
+    pub fn is_dead(&self, node: Node) -> bool {
+        self.peers.as_ref().get(node.index()).is_some_and(|peer| peer.dead)
+    }
+
     /// A member has begun another life: the calls of its earlier one are nobody's.
     pub(super) fn on_life(&mut self, node: Node, life: Life) {
         if let Some(peer) = self.peers.as_mut().get_mut(node.index()) {

@@ -160,6 +160,7 @@ impl<S: Storage> Machine<S> {
             parks: request.callback != Tag::NONE,
             frames: 0,
             rewrites: request.mode.contains(Mode::REWRITE),
+            skipped: 0,
         };
         let frames = frames(request.shape, sizes.stated, list.len, request.height);
         let layout = self.layout(&sizes, frames).ok_or((Code::TooLarge, u32::MAX))?;
@@ -260,7 +261,8 @@ impl<S: Storage> Machine<S> {
         // Whose header may be another one for each member has no members that do their part in its place.
         let walks = self.is_household() && rewrite == 0;
         let more = if walks { Layout::of(&Sizes { frames, ..*sizes }, 0) } else { None };
-        more.filter(|more| more.end as usize <= self.slab * 8).or_else(|| Layout::of(sizes, rewrite))
+        let fits = |more: &Layout| more.skipped_range(sizes.skipped).end <= self.slab * 8;
+        more.filter(fits).or_else(|| Layout::of(sizes, rewrite))
     }
 
     /// Takes a place for a call that no parent at home has, in its class.

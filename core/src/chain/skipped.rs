@@ -1,11 +1,12 @@
 //! Members that are known to be dead, and left out of a call.
 //!
 //! A call has to ask for that ([`Mode::SKIP_DEAD`](super::Mode::SKIP_DEAD)). Its maker says who they are, for nothing is sent that
-//! would name them: they are no part of the tree, and their names stay behind what else the call keeps at its maker. A stated tree is one over all that were listed, so that whoever states it need not know
-//! who is dead.
+//! would name them: they are no part of the tree, and their names stay behind what else the call keeps at its maker. A stated
+//! tree is one over all that were listed, so that whoever states it need not know who is dead.
 //!
-//! *Cost*: nothing where everybody lives; else the list is gone through once more for the names, and once more for a stated tree,
-//! which is laid out as it was stated before it is without them.
+//! *Cost*: nothing where everybody lives; else the list is gone through once more for the names, and twice more for a stated tree,
+//! which is laid out as it was stated before it is without them. However many of the dead hang below one another, each is looked
+//! at once.
 
 use super::laid::{Among, SCRATCH};
 use super::machine::Machine;
@@ -56,9 +57,10 @@ impl<S: Storage> Machine<S> {
         explicit::lay_out(parents, order, sizes, links).map_err(StartError::BadTree)?;
         let end = scratch.len();
         scratch.copy_within(left..left + all, end - 2 * all);
-        let (left_over, stated) = scratch.split_at_mut(end - 2 * all);
+        let (laid, stated) = scratch.split_at_mut(end - 2 * all);
         let (stated, places) = stated.split_at_mut(all);
-        let parents = &mut left_over[left..2 * left];
+        let (parents, order) = laid.split_at_mut(left + all);
+        let parents = &mut parents[left..2 * left];
         let (mut next, root) = (1, self.config.node);
         places[0] = 0;
         for (place, (_, is_dead)) in places[1..].iter_mut().zip(positions(peers, root, among.members)) {
@@ -66,14 +68,15 @@ impl<S: Storage> Machine<S> {
             next += u32::from(!is_dead);
         }
         parents[0] = ROOT;
-        let kept = (1..all).filter(|&at| places[at] != LEFT_OUT);
-        for (parent, at) in parents[1..].iter_mut().zip(kept) {
-            // It was found to be a tree, so this comes to the maker at last.
-            let mut above = stated[at] as usize;
-            while places[above] == LEFT_OUT {
-                above = stated[above] as usize;
+        for &at in &order[1..all] {
+            // Whoever is above has had his turn, and whoever is dead has the place of the next one above that is not.
+            let above = places[stated[at as usize] as usize];
+            let place = &mut places[at as usize];
+            if *place == LEFT_OUT {
+                *place = above;
+            } else {
+                parents[*place as usize] = above;
             }
-            *parent = places[above];
         }
         Ok(())
     }

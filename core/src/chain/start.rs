@@ -290,6 +290,7 @@ impl<S: Storage> Machine<S> {
             parks: call.callback != Tag::NONE,
             frames: 0,
             rewrites: mode.contains(Mode::REWRITE),
+            skipped: left_out,
         };
         let (laid, layout) = match call.plan {
             Plan::Auto => {

@@ -43,6 +43,12 @@ impl Member {
         members.iter().copied().find(|&node| self.peers.present(node) == Life(0))
     }
 
+    /// Whether a member was there and had died when this was last looked at: a call that lists it is refused, or made without it.
+    #[must_use]
+    pub fn is_dead(&self, node: Node) -> bool {
+        self.machine.is_dead(node)
+    }
+
     /// Takes messages out of the inbox of a seat of ours, at most so many, at the time that is `at`; whether there were any.
     pub(super) fn receive(&mut self, seat: Node, most: usize, at: Time) -> bool {
         let mut taken = Taken { left: most, worked: false, is_noted: false };

@@ -1,6 +1,7 @@
 //! `umbra call`: runs a function over a job's members, shows the tree as it ran.
 
 mod json;
+mod listed;
 mod plot;
 mod spec;
 mod stats;
@@ -20,6 +21,7 @@ use umbra_core::chain::{Call as Order, Caps, Data, Handle, Mode, Node, Phase, Pl
 use umbra_core::peer::Sp;
 use umbra_core::time::{Lapse, Time};
 
+use self::listed::Listed;
 use self::spec::{Numbers, Place, Shape};
 use super::output::{Output, apart, beside};
 use super::reach::Reach;
@@ -70,7 +72,7 @@ pub(crate) struct Call {
     /// Report all failures, not only the first
     #[arg(long)]
     collect: bool,
-    /// Leave members out that are dead, and say who they are, instead of calling nobody
+    /// Leave members out that are dead, and say who they are, instead of calling nobody; those who never came are not dead
     #[arg(long)]
     skip_dead: bool,
     /// Have a member fail on purpose: MEMBER@func, MEMBER@callback or MEMBER@hang
@@ -100,6 +102,8 @@ const BUILT_IN: [&str; 5] = [built_in::BARRIER, BROADCAST, GATHER, REDUCE, COUNT
 const PATIENCE: Duration = Duration::from_secs(10);
 /// What messages hold beside data: head, names and sizes of as many members as there can be.
 const BESIDE_DATA: u32 = 2048;
+/// The number of the failure of one who is to take one answer and was given two.
+const SECOND: u32 = 2;
 
 /// What became of a call.
 struct Ended {
@@ -108,6 +112,8 @@ struct Ended {
     runs: Vec<Run>,
     /// Why not all members were watched, if so.
     unwatched: Option<CallFailure>,
+    /// The members that it went to, without those that were left out.
+    living: Vec<Node>,
     /// The members whose seats nobody holds, if it failed.
     absent: Vec<Node>,
 }
@@ -165,30 +171,6 @@ impl Call {
         Ok((Station::attach(descriptor).map_err(Failure::failed)?, calls.residents))
     }
 
-    /// Waits until members on other hosts are there: the first who asks for calls has their agents make places for them.
-    fn meet_all(&self, own: &mut Member, members: &[Node]) -> Result<(), Failure> {
-        own.serve_until(Duration::from_nanos(self.reach.patience().0), |own| own.sees(members).is_none());
-        match own.sees(members) {
-            None => Ok(()),
-            Some(missing) => {
-                let sp = own.station().shape().place(missing);
-                Err(Failure::failed(format!(
-                    "the members at service process {sp} are not there: is its agent, with as many --members?"
-                )))
-            }
-        }
-    }
-
-    /// The tree over these members, below whoever makes the call.
-    fn parents(&self, own: &Member, members: &[Node]) -> Result<Vec<u32>, Failure> {
-        self.suited(own, members).parents(own.station(), members).map_err(Failure::usage)
-    }
-
-    /// The shape of that tree.
-    fn suited(&self, own: &Member, members: &[Node]) -> Shape {
-        self.tree.suited(own, members, self.data.len() + self.reply as usize)
-    }
-
     /// Makes the call while everybody is watched.
     fn make(&self, own: &mut Member, members: &[Node]) -> Result<Ended, Failure> {
         let known = self.name();
@@ -198,18 +180,17 @@ impl Call {
             Name::BuiltIn(_) => {}
             Name::Stats => _ = own.register(tell::TELL, tell::collect).map_err(Failure::failed)?,
             // Whoever only makes the call takes the answer of the root as it is.
-            Name::Other(name) => _ = own.register(name, take).map_err(Failure::failed)?,
+            Name::Other(name) => _ = own.register(name, take()).map_err(Failure::failed)?,
         }
-        let parents = self.parents(own, members)?;
-        let plan = Plan::Parents(&parents);
+        let Listed { all, living, parents } = self.listed(own, members)?;
+        let (members, plan) = (all.as_slice(), Plan::Parents(&parents));
         let skips = if self.skip_dead { Mode::SKIP_DEAD } else { Mode::empty() };
-        let through = |call| below(call, plan, skips);
         let fault = self.fail.map(|place| (place.node, place.fault));
         if let Some(stranger) = fault.map(|(node, _)| node).filter(|node| !members.contains(node)) {
             return Err(Failure::usage(format!("member {stranger} is to fail, and is none of the call")));
         }
         let on = probe::orders(true, fault);
-        let within = |call| Order { budget: self.deadline, ..through(call) };
+        let within = |call| Order { budget: self.deadline, ..below(call, plan, skips) };
         let unwatched = whole(own, &within(probe::watch(members, &on)))?.err();
         if let Some(failure) = unwatched.as_ref().filter(|_| fault.is_some()) {
             return Err(Failure::failed(format!("nobody is made to fail on purpose: {failure}")));
@@ -238,20 +219,20 @@ impl Call {
                 Order { data: Data::Bytes(self.data.as_bytes()), callback, caps, ..Order::new(Tag::of(name), members) }
             }
         };
-        let mode = if self.collect { call.mode | Mode::COLLECT } else { call.mode };
+        let (call, collects) = (within(call), if self.collect { Mode::COLLECT } else { Mode::empty() });
         let start = own.now();
-        let handle = own.start(&Order { mode, budget: self.deadline, ..through(call) }).map_err(Failure::failed)?;
+        let handle = own.start(&Order { mode: call.mode | collects, ..call }).map_err(Failure::failed)?;
         let id = own.call_id(handle).map_err(Failure::failed)?;
         let outcome = end(own, handle, self.deadline)?;
         let took = Nanos(own.now().since(start).0);
         let mut runs = Vec::new();
         let named = probe::named(id);
-        let watched = if unwatched.is_some() { &[] } else { members };
+        let watched = if unwatched.is_some() { &[][..] } else { &living };
         // Whoever is dead by now tells nothing; the others do, each by itself if not all together.
         let parts = room / 2 / Run::BYTES as u32;
         // A function each, and a callback for each child.
         let seen = |member: &Node| {
-            let at = members.iter().position(|one| one == member).map_or(0, |at| at as u32 + 1);
+            let at = living.iter().position(|one| one == member).map_or(0, |at| at as u32 + 1);
             1 + parents.iter().filter(|&&parent| parent == at).count()
         };
         for part in watched.chunks((parts as usize / 8).max(1)) {
@@ -271,7 +252,7 @@ impl Call {
             Ok(_) => Vec::new(),
             Err(_) => members.iter().copied().filter(|&member| own.sees(&[member]).is_some()).collect(),
         };
-        Ok(Ended { outcome, took, runs, unwatched, absent })
+        Ok(Ended { outcome, took, runs, unwatched, living, absent })
     }
 
     fn is_stats(&self) -> bool {
@@ -298,15 +279,15 @@ impl Call {
             "{} over {} {where_to}, {} tree: {} in {}\n",
             self.function,
             counted(members.len() as u64, "member", "members"),
-            self.suited(own, members),
+            self.suited(own, &ended.living),
             if ended.outcome.is_ok() { paint::good("done") } else { paint::bad("failed") },
             ended.took,
         )?;
         let failed: Vec<Node> =
             ended.outcome.as_ref().err().into_iter().flat_map(|f| &f.records).map(|r| r.origin).collect();
-        let parents = self.parents(own, members)?;
+        let parents = self.parents(own, &ended.living)?;
         let runs = ended.unwatched.is_none().then_some(ended.runs.as_slice());
-        tree::print(out, members, own.node(), &parents, runs, &failed)?;
+        tree::print(out, &ended.living, own.node(), &parents, runs, &failed)?;
         writeln!(out)?;
         if let Some(failure) = &ended.unwatched {
             let why = why::of_failure(failure, &ended.absent);
@@ -360,13 +341,20 @@ enum Name {
     Other(String),
 }
 
-/// Takes the answer of the only child as one's own.
-fn take(work: &mut Work<'_>) -> Verdict {
-    if let Phase::Wait(answer) = work.phase {
-        // A reply that is too large fails the call by that name.
-        let _ = work.reply.set_header(answer.header).and_then(|()| work.reply.set_data(answer.data));
+/// Takes the answer of the only child as one's own. It fails if there is another one, over which that would be written: whoever
+/// dies as the call is made may leave several children to the maker.
+fn take() -> impl FnMut(&mut Work<'_>) -> Verdict + Send {
+    let mut taken = None;
+    move |work| {
+        if let Phase::Wait(answer) = work.phase {
+            if taken.replace(work.call) == Some(work.call) {
+                return Verdict::Fault(SECOND);
+            }
+            // A reply that is too large fails the call by that name.
+            let _ = work.reply.set_header(answer.header).and_then(|()| work.reply.set_data(answer.data));
+        }
+        Verdict::Done
     }
-    Verdict::Done
 }
 
 /// A call over the tree that hangs below whoever makes it.

@@ -86,13 +86,23 @@ impl Tree {
 
     /// The members, each in front of all that are below him.
     pub(super) fn preorder(&self) -> Vec<Node> {
+        self.subtree(0)
+    }
+
+    /// A member and all that are below him, in that order; nobody if he is none.
+    pub(super) fn part_of(&self, node: Node) -> Vec<Node> {
+        let at = self.members.iter().position(|&member| member == node);
+        at.map_or_else(Vec::new, |at| self.subtree(at))
+    }
+
+    fn subtree(&self, at: usize) -> Vec<Node> {
         fn walk(tree: &Tree, at: usize, order: &mut Vec<Node>) {
             order.push(tree.members[at]);
             let below = (1..tree.members.len()).filter(|&other| tree.parents[other] == at);
             below.for_each(|child| walk(tree, child, order));
         }
         let mut order = Vec::new();
-        walk(self, 0, &mut order);
+        walk(self, at, &mut order);
         order
     }
 

@@ -197,6 +197,8 @@ pub struct World {
     pub spy: bool,
     /// What arrived, and where.
     pub heard: Vec<(Node, Vec<u8>)>,
+    /// The header that each run of user code was told, while what arrives is kept.
+    pub told: Vec<(CallId, Node, Vec<u8>)>,
     /// Everything that was sent, while what arrives is kept.
     went: Vec<Happens>,
     /// The bit that is turned over in every request to this member.
@@ -259,6 +261,7 @@ impl World {
             stuck: None,
             spy: false,
             heard: Vec::new(),
+            told: Vec::new(),
             went: Vec::new(),
             flip: None,
             refuses: None,

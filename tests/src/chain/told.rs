@@ -2,7 +2,7 @@
 //!
 //! Where functions may replace the header, members whose number is no multiple of three put that behind it.
 
-use umbra_core::chain::{CallId, Mode, Node, Phase, Work};
+use umbra_core::chain::{CallId, Mode, Node, Phase, Plan, Work};
 
 use super::judge::Tree;
 use super::{Made, World};
@@ -58,19 +58,20 @@ impl Told {
         if self.header != header || self.can_rewrite != (call.mode.contains(Mode::REWRITE) && !self.is_callback) {
             return false;
         }
-        if !call.mode.contains(Mode::FULL_LIST) {
-            return self.all.is_none();
-        }
-        let expected = tree.preorder();
-        let at = expected.iter().position(|&member| member == node);
-        let part = at.map(|at| &expected[at..(at + self.part.len()).min(expected.len())]);
-        self.all.as_ref() == Some(&expected) && part == Some(&self.part[..])
+        let all = call.mode.contains(Mode::FULL_LIST).then(|| tree.preorder());
+        // Nobody but the machine knows the tree that it has chosen, or was told by a function.
+        let is_hidden = made.plan.parents.is_none() && matches!(call.plan, Plan::Auto | Plan::Function(_));
+        let part = tree.part_of(node);
+        self.all == all && if is_hidden { self.part.first() == part.first() } else { self.part == part }
     }
 }
 
 impl World {
     /// Notes what user code was told, if that is wrong. Of calls whose requests are damaged on purpose nothing is expected.
     pub(super) fn note_told(&mut self, call: CallId, node: Node, told: &Told) {
+        if self.spy {
+            self.told.push((call, node, told.header.clone()));
+        }
         let made = self.made.iter().rev().find(|made| made.id == call);
         if self.flip.is_none() && made.is_some_and(|made| !told.is_right(made, node)) {
             self.untold.push((call, node));

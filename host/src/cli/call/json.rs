@@ -69,7 +69,7 @@ impl Call {
         let first = ended.runs.first().map(|run| run.began);
         let object = Object {
             function: &self.function,
-            tree: self.suited(own, members).to_string(),
+            tree: self.suited(own, &ended.living).to_string(),
             maker: own.node().0,
             members: members.iter().map(|node| node.0).collect(),
             done: ended.outcome.is_ok(),

@@ -54,7 +54,7 @@ impl Shape {
         }
         let station = own.station().shape();
         let far = are_far(station, members);
-        let below = if far { station.places() as usize } else { members.len() } - 1;
+        let below = if far { station.places() as usize } else { members.len() }.saturating_sub(1);
         let together = !far && own.live_together(members);
         Shape { shape: tree::auto::shape(below as u32, bytes, together), ..self }
     }
@@ -70,7 +70,8 @@ impl Shape {
 
     fn near(self, members: usize) -> Vec<u32> {
         let mut parents = vec![ROOT; members + 1];
-        let mut due = vec![(0, 1, members as u32)];
+        // Nobody is left if all are dead.
+        let mut due = if members == 0 { Vec::new() } else { vec![(0, 1, members as u32)] };
         while let Some((parent, at, len)) = due.pop() {
             if let Some(place) = parents.get_mut(at as usize) {
                 *place = parent;
@@ -224,6 +225,7 @@ mod tests {
         let shape = |text: &str| text.parse::<Shape>().unwrap();
         assert_eq!(shape("chain").near(3), [ROOT, 0, 1, 2]);
         assert_eq!(shape("flat").near(3), [ROOT, 0, 1, 1]);
+        assert_eq!(shape("binary").near(0), [ROOT]);
         assert_eq!(shape("auto").to_string(), "automatic binary");
         let binary = shape("binary").near(7);
         assert_eq!((1..=7).map(|at| binary.iter().filter(|&&parent| parent == at).count()).max(), Some(2));
