@@ -8,6 +8,11 @@
 
 #include "umbra.h"
 
+/* How a program ends after a complaint, about a call that failed with this code, or 1. */
+#ifndef END
+#define END(code) exit(1)
+#endif
+
 /* What is being done, or which process does it: opens every complaint. */
 static const char *doing = "";
 
@@ -19,7 +24,7 @@ static void must(int code)
         return;
     umbra_error_detail(detail, sizeof detail, NULL);
     fprintf(stderr, "%s: error %d: %s\n", doing, -code, detail);
-    exit(1);
+    END(-code);
 }
 
 static void check(int holds, const char *statement)
@@ -27,7 +32,7 @@ static void check(int holds, const char *statement)
     if (holds)
         return;
     fprintf(stderr, "%s: not so: %s\n", doing, statement);
-    exit(1);
+    END(1);
 }
 
 /* Ends the program unless a statement holds. */

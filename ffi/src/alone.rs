@@ -31,11 +31,6 @@ impl Owner {
         }
         (self.up)()
     }
-
-    /// Until when it may be used.
-    pub(crate) fn up(&self) -> Up {
-        self.up
-    }
 }
 
 /// A value of the thread that has made it. Whoever else asks for it is refused; where it may not end, it stays for good.
@@ -55,6 +50,11 @@ impl<T> Alone<T> {
     pub fn new(value: T, up: Up) -> Alone<T> {
         let owner = Owner { thread: thread::current().id(), maker: Maker::this(), up };
         Alone { value: ManuallyDrop::new(value), owner }
+    }
+
+    /// Another value of the same thread, as long.
+    pub(crate) fn beside<U>(&self, value: U) -> Alone<U> {
+        Alone { value: ManuallyDrop::new(value), owner: self.owner }
     }
 
     /// Who may use it.

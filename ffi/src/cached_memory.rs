@@ -227,7 +227,7 @@ pub unsafe extern "C" fn umbra_cached_memory_outstanding(
             })
         })?;
         // SAFETY: the caller's promise about the outputs.
-        unsafe { store_counted((&fills, all), buffer, capacity, count) }
+        unsafe { store_counted((fills.into_iter(), all), buffer, capacity, count) }
     })
 }
 

@@ -82,16 +82,16 @@ pub unsafe fn store_list<T: Copy>(
     count: *mut usize,
 ) -> Result<(), Failure> {
     // SAFETY: the caller's promise.
-    unsafe { store_counted((list, list.len()), buffer, capacity, count) }
+    unsafe { store_counted((list.iter().copied(), list.len()), buffer, capacity, count) }
 }
 
-/// As [`store_list`] of a list and how many it should have: it need not be made if that is more than the capacity.
+/// As [`store_list`] of items and how many they should be: they need not be there if that is more than the capacity.
 ///
 /// # Safety
 /// That of `store_list`.
 #[allow(unsafe_code)]
-pub(crate) unsafe fn store_counted<T: Copy>(
-    (list, all): (&[T], usize),
+pub(crate) unsafe fn store_counted<T>(
+    (list, all): (impl ExactSizeIterator<Item = T>, usize),
     buffer: *mut T,
     capacity: usize,
     count: *mut usize,
@@ -105,11 +105,12 @@ pub(crate) unsafe fn store_counted<T: Copy>(
         let detail = format!("buffer has room for {capacity}, and there are {all}");
         return Err(Failure::new(Code::TooSmall, detail));
     }
-    if list.is_empty() {
-        return Ok(());
+    for (at, item) in list.take(all).enumerate() {
+        // SAFETY: `at < all <= capacity`, so by the caller's promise it is one of the buffer's.
+        let place = unsafe { buffer.add(at) };
+        // SAFETY: as above; it is aligned because the buffer is.
+        unsafe { place.write(item) };
     }
-    // SAFETY: `buffer` has room for `capacity >= list.len()` of them; `list` is ours, so they do not overlap.
-    unsafe { std::ptr::copy_nonoverlapping(list.as_ptr(), buffer, list.len()) };
     Ok(())
 }
 

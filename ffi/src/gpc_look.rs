@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 
 use umbra_core::chain::{CallId, Figures, Members, RewriteError};
 
-use crate::call::{announced, enter, store, store_sized, takes, takes_list};
+use crate::call::{announced, enter, store, store_counted, store_sized, takes, takes_list};
 use crate::gpc_member::{Seen, inside};
 use crate::object::with_member;
 use crate::pool::bytes;
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn umbra_gpc_work_members(
         // SAFETY: the caller's promise.
         let list = unsafe { inside(work) }?.members.clone();
         // SAFETY: as above.
-        unsafe { store_list(list, members, capacity, count) }
+        unsafe { store_members(list, members, capacity, count) }
     })
 }
 
@@ -104,32 +104,26 @@ pub unsafe extern "C" fn umbra_gpc_work_list(
         let list = unsafe { inside(work) }?.all.clone();
         let without = || Failure::new(Code::Invalid, "the call does not take its whole list to every member");
         // SAFETY: as above.
-        unsafe { store_list(list.ok_or_else(without)?, members, capacity, count) }
+        unsafe { store_members(list.ok_or_else(without)?, members, capacity, count) }
     })
 }
 
 /// Stores members, and how many they are; if there is no room for all, only that.
 ///
 /// # Safety
-/// `members` points to `capacity` numbers, or is null with `capacity` 0; `count` is valid for writing.
-unsafe fn store_list(list: Members<'_>, members: *mut u32, capacity: usize, count: *mut usize) -> Result<(), Failure> {
+/// That of [`store_counted`].
+unsafe fn store_members(
+    list: Members<'_>,
+    members: *mut u32,
+    capacity: usize,
+    count: *mut usize,
+) -> Result<(), Failure> {
     let all = list.len();
     if all <= capacity {
         takes_list(members, all)?;
     }
-    // SAFETY: the caller's promise about the output.
-    unsafe { store(count, all) }?;
-    if all > capacity {
-        let detail = format!("buffer has room for {capacity}, and there are {all}");
-        return Err(Failure::new(Code::TooSmall, detail));
-    }
-    for (at, member) in list.enumerate() {
-        // SAFETY: `at < all <= capacity`, so by the caller's promise it is one of the buffer's.
-        let place = unsafe { members.add(at) };
-        // SAFETY: as above; it is aligned because the buffer is.
-        unsafe { place.write(member.0) };
-    }
-    Ok(())
+    // SAFETY: the caller's promise.
+    unsafe { store_counted((list.map(|member| member.0), all), members, capacity, count) }
 }
 
 /// Which call the function runs for.

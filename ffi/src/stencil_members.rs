@@ -150,6 +150,6 @@ pub unsafe extern "C" fn umbra_stencil_unclaimed(
             stencil.look(|machine| counted(|| machine.unclaimed().map(|(data, uses)| Uses { data, uses }), capacity))
         })?;
         // SAFETY: the caller's promise about the outputs.
-        unsafe { store_counted((&left, all), buffer, capacity, count) }
+        unsafe { store_counted((left.into_iter(), all), buffer, capacity, count) }
     })
 }

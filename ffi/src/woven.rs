@@ -144,7 +144,7 @@ impl<E: Ends> Way for Alone<E> {
             Err(Failure::new(Status::RankOutOfRange, detail))
         });
         let (boundary, fit) = built(ends.end(settings.deadline), fit, fields, settings)?;
-        Ok((Box::new(Alone::new(boundary, self.owner().up())), fit))
+        Ok((Box::new(self.beside(boundary)), fit))
     }
 
     fn usable(&self) -> Result<(), Failure> {

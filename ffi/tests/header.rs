@@ -1,14 +1,16 @@
 //! Header, version script, sources and library have the same functions and codes.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
+mod symbols;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use umbra_core::chain::{Code, Stage};
 use umbra_core::error::Status;
+
+use symbols::names;
 
 fn here(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -18,28 +20,12 @@ fn header() -> String {
     fs::read_to_string(here("include/umbra.h")).unwrap()
 }
 
-/// Names in `text` that begin with `umbra_` and are followed by `next`.
-fn names(text: &str, next: char) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for (at, _) in text.match_indices("umbra_") {
-        let rest = &text[at..];
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
-        let starts = !text[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-        if starts && rest[end..].starts_with(next) {
-            found.insert(rest[..end].to_owned());
-        }
-    }
-    found
-}
-
 /// Functions that the sources export.
 fn exported() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(here("src")).unwrap().map(Result::unwrap) {
         let source = fs::read_to_string(entry.path()).unwrap();
-        for part in source.split("extern \"C\" fn ").skip(1) {
-            found.extend(names(&part[..part.find('(').unwrap() + 1], '('));
-        }
+        found.extend(symbols::exported(&source));
         for block in ["\nnumbers! {", "\nlists! {"] {
             if let Some((_, rest)) = source.split_once(block) {
                 found.extend(names(&rest[..rest.find("\n}\n").unwrap()], '('));
@@ -60,17 +46,7 @@ fn header_sources_and_version_script_name_the_same_functions() {
 
 #[test]
 fn the_library_exports_the_functions_of_the_header_and_nothing_else() {
-    // Whatever profile this test is built in, cargo has laid the library beside it.
-    let library = env::current_exe().unwrap().with_file_name("libumbra_ffi.so");
-    assert!(library.is_file(), "{} is not there", library.display());
-    let output = match Command::new("nm").args(["-D", "--defined-only"]).arg(&library).output() {
-        Ok(output) => output,
-        Err(error) => return println!("skipped: no nm: {error}"),
-    };
-    assert!(output.status.success(), "nm: {}", String::from_utf8_lossy(&output.stderr));
-    let output = String::from_utf8(output.stdout).unwrap();
-    let symbols: BTreeSet<String> =
-        output.lines().filter_map(|line| line.split(' ').nth(2)).map(str::to_owned).collect();
+    let Some(symbols) = symbols::of_library("libumbra_ffi.so") else { return };
     assert_eq!(symbols, names(&header(), '('));
 }
 

@@ -6,41 +6,24 @@
 use umbra::call::Capacities;
 use umbra_core::chain::{Config, Life, Node, REQUEST};
 use umbra_core::time::Lapse;
-use umbra_tests::chain::check::fifteen;
-use umbra_tests::chain::{End, World, sum_over};
+use umbra_tests::chain::check::{each_bit, fifteen};
+use umbra_tests::chain::{World, sum_over};
 
 /// Every bit of the request to an inner member is turned over in turn.
 #[test]
 fn s22_a_damaged_request_is_refused_or_dropped_and_its_sender_ends_in_time() {
     let mut planned = fifteen(false);
-    planned.call.budget = Lapse::from_millis(20);
     planned.call.header = &[7];
     // 72 bytes of request, three members, one byte of header.
-    let bits = 8 * (REQUEST + 3 * 4 + 1);
-    let list = 8 * REQUEST;
-    let mut failed = 0;
-    for bit in 0..bits {
-        let mut world = World::new(15, 1);
-        world.flip = Some((Node(4), bit));
-        let at = world.start(&planned).unwrap();
-        // The time that a damaged request allows may be more than an hour.
-        world.run(Lapse::from_secs(2 << 32));
-        let (end, ended) = world.made[at].end.clone().unwrap();
-        assert!(ended.since(world.made[at].at) <= planned.call.budget, "bit {bit}");
-        assert!(world.began.values().all(|&count| count == 1), "bit {bit}");
-        for node in (0..15).map(Node) {
-            assert!(world.at(node).is_empty(), "bit {bit}: member {node} still has a call");
-        }
-        if let End::Failed { tallies, records, .. } = end {
-            assert_eq!(tallies.total(), 15, "bit {bit}");
-            failed += 1;
-            // Of two ids below, whoever is named instead of one of them; else whoever got the request, or is below it.
-            let instead = (list + 32..list + 96).contains(&bit).then(|| (bit - list) / 32);
-            let wrong = |nth: usize| Node([4, 9, 10][nth] ^ 1 << (bit % 32));
-            let expected = instead.map_or(vec![Node(4), Node(9), Node(10)], |nth| vec![wrong(nth)]);
-            assert!(records.iter().all(|record| expected.contains(&record.origin)), "bit {bit}: {records:?}");
-        }
-    }
+    let bytes = REQUEST + 3 * 4 + 1;
+    let (bits, list) = (8 * bytes, 8 * REQUEST);
+    let failed = each_bit(planned, bytes, |bit, records| {
+        // Of two ids below, whoever is named instead of one of them; else whoever got the request, or is below it.
+        let instead = (list + 32..list + 96).contains(&bit).then(|| (bit - list) / 32);
+        let wrong = |nth: usize| Node([4, 9, 10][nth] ^ 1 << (bit % 32));
+        let expected = instead.map_or(vec![Node(4), Node(9), Node(10)], |nth| vec![wrong(nth)]);
+        assert!(records.iter().all(|record| expected.contains(&record.origin)), "bit {bit}: {records:?}");
+    });
     assert!(failed > bits / 2, "{failed} of {bits}");
 }
 

@@ -12,6 +12,7 @@ use umbra_core::chain::{
 use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
 use umbra_core::tree::explicit::{BadTree, ROOT, Reason};
+use umbra_tests::chain::check::each_bit;
 use umbra_tests::chain::single::SHAPES;
 use umbra_tests::chain::{Act, End, PREFIX, Planned, SUM, World, sum_over};
 
@@ -327,31 +328,10 @@ fn d13_a_part_that_is_not_in_its_list_is_refused() {
     assert_eq!(answer_to(&runs), (Stage::Setup as u8, Code::TooLarge as u8));
 }
 
-/// Every bit of the request to an inner member is turned over in turn; in how many cases the call fails.
-fn each_bit(mut planned: Planned, bytes: usize) -> usize {
-    planned.call.budget = Lapse::from_millis(20);
-    let (bits, mut failed) = (8 * bytes, 0);
-    for bit in 0..bits {
-        let mut world = World::new(15, 1);
-        world.flip = Some((Node(4), bit));
-        let at = world.start(&planned).unwrap();
-        world.run(Lapse::from_secs(2 << 32));
-        let (end, ended) = world.made[at].end.clone().unwrap();
-        assert!(ended.since(world.made[at].at) <= planned.call.budget, "bit {bit}");
-        assert!(world.began.values().all(|&count| count == 1), "bit {bit}");
-        assert!((0..15).all(|node| world.at(Node(node)).is_empty()), "bit {bit}: a call is left");
-        if let End::Failed { tallies, .. } = end {
-            assert_eq!(tallies.total(), 15, "bit {bit}");
-            failed += 1;
-        }
-    }
-    failed
-}
-
 #[test]
 fn d13_a_damaged_request_with_the_whole_list_is_refused_or_dropped() {
     let bytes = REQUEST + 8 + 15 * 4;
-    let failed = each_bit(listing(15), bytes);
+    let failed = each_bit(listing(15), bytes, |_, _| ());
     // Names of members elsewhere in the tree are looked at by nobody on the way.
     assert!(failed > 2 * bytes, "{failed} of {}", 8 * bytes);
 }
@@ -517,6 +497,6 @@ fn d14_a_header_is_as_long_as_requests_may_have_it_and_no_longer() {
 fn d14_a_damaged_request_whose_header_may_be_replaced_is_refused_or_dropped() {
     // To 4 by way of 1, which puts its number behind the two bytes.
     let bytes = REQUEST + 3 * 4 + PREFIX.len() + 4;
-    let failed = each_bit(rewriting(15), bytes);
+    let failed = each_bit(rewriting(15), bytes, |_, _| ());
     assert!(failed > 4 * bytes, "{failed} of {}", 8 * bytes);
 }

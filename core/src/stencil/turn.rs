@@ -264,14 +264,22 @@ impl<'a, L: Lent, F: Future> Holds<'a, L, F> {
         } else {
             self.next_in_line(queue)
         };
-        let next = match next {
-            Use::At(group) => Next::At(group),
-            Use::Unknown => Next::Unknown,
+        match self.stays_for(next, number) {
+            Some(next) => self.give_back(slot, number, next),
+            None => self.leave(slot, number),
+        }
+    }
+
+    /// What content of this input stays for, which is used again then; `None` if its last use is over.
+    #[inline]
+    fn stays_for(&self, next: Use, number: u32) -> Option<Next> {
+        match next {
+            Use::At(group) => Some(Next::At(group)),
+            Use::Unknown => Some(Next::Unknown),
             // The usage map knows of uses that are to come: groups are not where the future has them.
-            Use::Never if self.inputs[number as usize].left() > 0 => Next::Unknown,
-            Use::Never => return self.leave(slot, number),
-        };
-        self.give_back(slot, number, next);
+            Use::Never if self.inputs[number as usize].left() > 0 => Some(Next::Unknown),
+            Use::Never => None,
+        }
     }
 
     /// Gives back the last reference to a slot of this input, which is used again then.
@@ -288,14 +296,14 @@ impl<'a, L: Lent, F: Future> Holds<'a, L, F> {
         let unclaimed = self.inputs[number as usize].unclaimed;
         let next = if unclaimed == 0 { Use::Never } else { self.future.next_use(data, *self.present) };
         let next = match next {
-            Use::At(group) => Next::At(group),
             // The runs need not tell all that is next. Who tells them mostly knows more, so this is asked last.
-            Use::Unknown if self.future.is_next(data, *self.present) => Next::At(self.pool.policy.coming()),
-            Use::Unknown => Next::Unknown,
-            Use::Never if self.inputs[number as usize].left() > 0 => Next::Unknown,
-            Use::Never => return self.leave(slot, number),
+            Use::Unknown if self.future.is_next(data, *self.present) => Some(Next::At(self.pool.policy.coming())),
+            next => self.stays_for(next, number),
         };
-        self.pool.release_only(slot, next);
+        match next {
+            Some(next) => self.pool.release_only(slot, next),
+            None => self.leave(slot, number),
+        }
     }
 
     /// The first of the groups that wait for an input.

@@ -60,12 +60,13 @@ const fn later(time: Lapse, by: Lapse) -> Lapse {
 /// the last one does. `since` is as long as `parents`; positions behind the end of either are left alone.
 pub fn parents(costs: Costs, parents: &mut [u32], since: &mut [Lapse]) -> Lapse {
     let (way, turn) = (costs.way(), costs.turn());
+    let count = parents.len().min(since.len());
+    if count == 0 {
+        return Lapse(0);
+    }
+    (parents[0], since[0]) = (ROOT, Lapse(0));
     let (mut first, mut again) = (0, 1);
-    for at in 0..parents.len().min(since.len()) {
-        if at == 0 {
-            (parents[0], since[0]) = (ROOT, Lapse(0));
-            continue;
-        }
+    for at in 1..count {
         // The first message of whoever has sent none yet, or the next one of whoever sent to the member `again`.
         let fresh = (later(since[first], way), first as u32);
         let repeated = if again < at { Some((later(since[again], turn), parents[again])) } else { None };
@@ -80,8 +81,7 @@ pub fn parents(costs: Costs, parents: &mut [u32], since: &mut [Lapse]) -> Lapse 
             }
         };
     }
-    let count = parents.len().min(since.len());
-    since.get(..count).and_then(<[Lapse]>::last).copied().unwrap_or(Lapse(0))
+    since[count - 1]
 }
 
 #[cfg(test)]

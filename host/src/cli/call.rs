@@ -114,6 +114,8 @@ struct Ended {
     unwatched: Option<CallFailure>,
     /// The members that it went to, without those that were left out.
     living: Vec<Node>,
+    /// The tree over these, below whoever made it.
+    parents: Vec<u32>,
     /// The members whose seats nobody holds, if it failed.
     absent: Vec<Node>,
 }
@@ -182,7 +184,7 @@ impl Call {
             // Whoever only makes the call takes the answer of the root as it is.
             Name::Other(name) => _ = own.register(name, take()).map_err(Failure::failed)?,
         }
-        let Listed { all, living, parents } = self.listed(own, members)?;
+        let Listed { all, living, mut parents } = self.listed(own, members)?;
         let (members, plan) = (all.as_slice(), Plan::Parents(&parents));
         let skips = if self.skip_dead { Mode::SKIP_DEAD } else { Mode::empty() };
         let fault = self.fail.map(|place| (place.node, place.fault));
@@ -252,7 +254,8 @@ impl Call {
             Ok(_) => Vec::new(),
             Err(_) => members.iter().copied().filter(|&member| own.sees(&[member]).is_some()).collect(),
         };
-        Ok(Ended { outcome, took, runs, unwatched, living, absent })
+        parents.truncate(1 + living.len());
+        Ok(Ended { outcome, took, runs, unwatched, living, parents, absent })
     }
 
     fn is_stats(&self) -> bool {
@@ -285,9 +288,8 @@ impl Call {
         )?;
         let failed: Vec<Node> =
             ended.outcome.as_ref().err().into_iter().flat_map(|f| &f.records).map(|r| r.origin).collect();
-        let parents = self.parents(own, &ended.living)?;
         let runs = ended.unwatched.is_none().then_some(ended.runs.as_slice());
-        tree::print(out, &ended.living, own.node(), &parents, runs, &failed)?;
+        tree::print(out, &ended.living, own.node(), &ended.parents, runs, &failed)?;
         writeln!(out)?;
         if let Some(failure) = &ended.unwatched {
             let why = why::of_failure(failure, &ended.absent);

@@ -97,8 +97,8 @@ pub unsafe extern "C" fn umbra_mpi_fabric_create(
         let program = unsafe { of_program(communicator) }?;
         // SAFETY: the caller's promise about mesh and fields.
         let asked = takes(fabric).and_then(|()| unsafe { ask(mesh, field, count) });
-        let words = |asked: &Asked| MpiRma::words(asked.ranks(), asked.message_bytes()) as u64;
-        let numbers = |asked: &Asked| [transport.into(), if transport == RMA { words(asked) } else { 0 }];
+        let words = |asked: &Asked| MpiRma::words(asked.ranks(), asked.message_bytes());
+        let numbers = |asked: &Asked| [transport.into(), if transport == RMA { words(asked) as u64 } else { 0 }];
         let asked = asked.and_then(|asked| fits(asked, transport, &program));
         let asked = agree(&program, asked, numbers, "a fabric")?;
         let world = program.duplicate().map_err(refused)?;
@@ -106,8 +106,7 @@ pub unsafe extern "C" fn umbra_mpi_fabric_create(
             // SAFETY: the caller's promise about the output.
             return unsafe { keep_fabric(asked, Alone::new(Slots(world), up), fabric) };
         }
-        let words = MpiRma::words(asked.ranks(), asked.message_bytes());
-        let window = Window::allocate(&world, words).map_err(|e| Failure::new(Code::System, e))?;
+        let window = Window::allocate(&world, words(&asked)).map_err(|e| Failure::new(Code::System, e))?;
         let puts = Puts { world, window: RefCell::new(Some(Rc::new(window))) };
         // SAFETY: as above.
         unsafe { keep_fabric(asked, Alone::new(puts, up), fabric) }
