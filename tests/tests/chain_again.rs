@@ -129,9 +129,11 @@ fn a_call_begins_as_if_it_were_the_first_one() {
                     machine.on_back(Node(member));
                     known.dead[member as usize] = false;
                 }
-                Step::House(member) if Node(member) != own && !known.dead[member as usize] => {
+                Step::House(member) if Node(member) != own => {
                     machine.house(Node(member)).unwrap();
+                    // Whoever lives here is not dead, whatever was known.
                     known.housed[member as usize] = true;
+                    known.dead[member as usize] = false;
                 }
                 Step::Gone(_) | Step::Back(_) | Step::House(_) => {}
             }

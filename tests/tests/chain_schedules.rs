@@ -81,6 +81,14 @@ fn s39_a_lost_answer_that_is_not_kept_is_named_as_such() {
     assert!(tally.failed > 0);
 }
 
+/// A member is known to be dead, and somebody who lives passes on one of its last requests, the first of that life here.
+#[test]
+fn s38_whoever_is_dead_is_left_out_though_its_requests_are_passed_on() {
+    for seed in [9_538, 9_951] {
+        schedule::run(seed, Trouble::Deaths).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+}
+
 /// Answers said that their replies are kept for longer than the call may take.
 #[test]
 fn g8_a_long_reply_is_kept_until_the_time_of_the_call_is_over() {

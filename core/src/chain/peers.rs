@@ -44,14 +44,16 @@ impl PeerEntry {
         }
     }
 
+    /// Its calls are those of this life from now on. Whether it is dead is another matter: a request that others have passed on
+    /// may be of a life that is over.
     pub(super) const fn begin_life(&mut self, life: Life) {
-        *self = PeerEntry { life, horizon: None, dead: false, ..*self };
+        *self = PeerEntry { life, horizon: None, ..*self };
     }
 
     /// It lives on this machine.
     pub(super) const fn settle(&mut self, life: Life) {
         self.begin_life(life);
-        self.at_home = true;
+        (self.dead, self.at_home) = (false, true);
     }
 
     /// A call is not remembered any more.
