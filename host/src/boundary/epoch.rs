@@ -13,10 +13,11 @@ use super::fields::Field;
 use super::levels::Levels;
 use super::mesh::Mesh;
 use super::overdue::ASK;
+use super::pause::Pause;
 use super::rows::Strips;
 use super::scope::Half;
 use super::settings::Settings;
-use super::tasks::{Boundary, Machine, patience, pause};
+use super::tasks::{Boundary, Machine};
 use super::transport::{Transport, TransportError};
 
 impl<T: Transport> Boundary<T> {
@@ -45,6 +46,7 @@ impl<T: Transport> Boundary<T> {
             fields: fields.to_vec(),
             strips: Strips::new(&mesh.shape()),
             levels: Levels::new(&mesh.shape()),
+            pause: Pause::default(),
             transport,
             settings,
             halves: [Half::Set; 2],
@@ -218,7 +220,7 @@ pub(super) fn read_all(
     mut left: Vec<u32>,
     mut each: impl FnMut(u32, &[u8]) -> Result<(), BoundaryError>,
 ) -> Result<(), BoundaryError> {
-    let (mut outcome, begun, mut patience) = (Ok(()), Instant::now(), patience());
+    let (mut outcome, begun, mut pause) = (Ok(()), Instant::now(), Pause::default());
     loop {
         // After a failure the rest is read all the same: what is left unread would be taken for a plan of the next epoch.
         left.retain(|&rank| {
@@ -233,7 +235,7 @@ pub(super) fn read_all(
         if deadline.is_some_and(|deadline| begun.elapsed() > deadline / 2) {
             return outcome.and(Err(TransportError::Silent { rank }.into()));
         }
-        pause(&mut patience);
+        pause.take();
     }
 }
 
@@ -263,7 +265,7 @@ fn refuse(transport: &mut impl Transport, round: u32, settings: Settings) {
 fn all_vote(transport: &mut impl Transport, round: u32, vote: Vote, settings: Settings) -> Result<u32, BoundaryError> {
     transport.vote(round, vote)?;
     let mut votes = vec![None; transport.ranks() as usize];
-    let (begun, mut asked, mut patience) = (Instant::now(), Instant::now(), patience());
+    let (begun, mut asked, mut pause) = (Instant::now(), Instant::now(), Pause::default());
     loop {
         // Asked before its vote is looked for: what it said before its end is seen.
         let asks = asked.elapsed() >= Duration::from_nanos(ASK.0);
@@ -279,7 +281,7 @@ fn all_vote(transport: &mut impl Transport, round: u32, vote: Vote, settings: Se
         if late || votes.iter().all(Option::is_some) {
             return Ok(agree(&votes)?);
         }
-        pause(&mut patience);
+        pause.take();
     }
 }
 

@@ -43,6 +43,7 @@ mod levels;
 mod mesh;
 mod overdue;
 mod parcels;
+mod pause;
 mod ring;
 mod room;
 mod rows;

@@ -10,12 +10,12 @@ use super::error::BoundaryError;
 use super::fields::{Field, Fields};
 use super::levels::Levels;
 use super::overdue::ASK;
+use super::pause::Pause;
 use super::rows::Strips;
 use super::scope::{Half, LOCAL, NONLOCAL, Scope};
 use super::settings::Settings;
 use super::strip;
 use super::transport::Transport;
-use crate::sys::wait::{self, Patience};
 
 pub(super) type Machine = Exchange<Vec<Peer>, Vec<Entry>, Vec<Channel<()>>, Vec<u64>>;
 
@@ -39,6 +39,7 @@ pub struct Boundary<T> {
     /// The values of a strip on their way, within this rank or between levels.
     pub(super) between: Vec<f64>,
     pub(super) levels: Levels,
+    pub(super) pause: Pause,
     pub(super) started: Instant,
     /// When it is asked whether somebody has ended.
     pub(super) ask_at: Time,
@@ -300,11 +301,11 @@ impl<T: Transport> Boundary<T> {
     /// [`BoundaryError`].
     pub fn exchange(&mut self, view: &mut impl Fields) -> Result<(), BoundaryError> {
         self.start_receive(Scope::Any)?;
-        let mut patience = patience();
+        self.pause.worked();
         while self.send(view, Scope::Any)?.is_pending() {
             // Receiving is what lets others go on, so waiting for credit never ends in a circle.
             let _ = self.receive(view, Scope::Nonlocal)?;
-            pause(&mut patience);
+            self.pause.take();
         }
         self.wait(view, Scope::Any)?;
         self.set(view, Scope::Any)
@@ -315,7 +316,7 @@ impl<T: Transport> Boundary<T> {
     /// # Errors
     /// As [`receive`](Self::receive).
     pub fn wait(&mut self, view: &mut impl Fields, scope: Scope) -> Result<(), BoundaryError> {
-        let mut patience = patience();
+        self.pause.worked();
         for turn in 1u64.. {
             if self.look(view, scope)? {
                 break;
@@ -324,7 +325,7 @@ impl<T: Transport> Boundary<T> {
             if turn.is_multiple_of(CLOCK) {
                 self.in_time()?;
             }
-            pause(&mut patience);
+            self.pause.take();
         }
         Ok(())
     }
@@ -357,16 +358,5 @@ impl<T: Transport> Boundary<T> {
     #[must_use]
     pub const fn transport(&self) -> &T {
         &self.transport
-    }
-}
-
-/// Others share the processors: spin a little, yield for long.
-pub(super) const fn patience() -> Patience {
-    Patience::new(200, 2_000)
-}
-
-pub(super) fn pause(patience: &mut Patience) {
-    if patience.pause() == wait::Step::Sleep {
-        std::thread::sleep(Duration::from_micros(100));
     }
 }

@@ -28,8 +28,8 @@ use umbra_core::boundary::{Entry, Message, Peer, Place, Vote};
 use super::extent::Extent;
 use super::fabric::Fabric;
 use super::held::Held;
+use super::pause::Pause;
 use super::room::Spill;
-use super::tasks;
 use super::transport::{Transport, TransportError};
 use crate::sys::segment::{Segment, SegmentError};
 use board::Board;
@@ -117,12 +117,12 @@ impl Agent {
     /// # Errors
     /// [`TransportError`].
     pub fn attend(&mut self, mut go_on: impl FnMut() -> bool) -> Result<(), TransportError> {
-        let mut patience = tasks::patience();
+        let mut pause = Pause::default();
         while go_on() {
             if self.look()? {
-                patience = tasks::patience();
+                pause.worked();
             } else {
-                tasks::pause(&mut patience);
+                pause.take();
             }
         }
         Ok(())
