@@ -210,6 +210,30 @@ static void without_memory(umbra_boundary boundary, const struct umbra_arrays *v
     CHECK(strcmp(detail, expected) == 0);
 }
 
+static double *dye_misplaced(void *context, uint32_t block, uint32_t field)
+{
+    return field == DYE ? misplaced(context, block, field) : values(context, block, field);
+}
+
+/* A sparse array that is not aligned is none that is absent: nothing of it is sent, and with the right one the same exchange
+ * goes on. */
+static void crooked(umbra_boundary boundary, const struct umbra_arrays *view, uint32_t ranks)
+{
+    struct umbra_arrays wrong = *view;
+    int allocated = ((struct arrays *)view->context)->allocated, sent = 0;
+    char detail[200];
+    wrong.values = dye_misplaced;
+    if (ranks > 1)
+        CHECK(umbra_boundary_send(boundary, &wrong, UMBRA_SCOPE_NONLOCAL, &sent) == -UMBRA_EINVAL && sent == 0);
+    CHECK(umbra_boundary_exchange(boundary, &wrong) == -UMBRA_EINVAL);
+    must(umbra_error_detail(detail, sizeof detail, NULL));
+    CHECK(strcmp(detail, "the array of field 1 on block 0 is not aligned: put that right, and call again") == 0);
+    must(umbra_boundary_send(boundary, view, UMBRA_SCOPE_LOCAL, &sent));
+    wrong.values = misplaced;
+    CHECK(sent && umbra_boundary_receive(boundary, &wrong, UMBRA_SCOPE_LOCAL, &sent) == -UMBRA_EINVAL);
+    CHECK(((struct arrays *)view->context)->allocated == allocated);
+}
+
 /* A mesh that one rank cannot use is used by none, and the old one stays. */
 static void refused(umbra_boundary boundary, uint32_t rank, const struct umbra_mesh *mesh)
 {
@@ -289,6 +313,8 @@ static void run(umbra_fabric fabric, uint32_t rank, struct ring *ring)
         put_dye(&arrays, ring, rank, round);
         if (round == 0 && owner(ring, 1) == rank)
             without_memory(boundary, &view, rank);
+        if (round == 2 && owner(ring, 0) == rank)
+            crooked(boundary, &view, ring->ranks);
         if (round % 2 == 0)
             must(umbra_boundary_exchange(boundary, &view));
         else

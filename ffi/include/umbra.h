@@ -1295,7 +1295,8 @@ struct umbra_field {
 struct umbra_arrays {
     size_t size;                    /* sizeof(struct umbra_arrays) */
     /* The array of a field on a block of this rank, or NULL if it is absent: component after component, x fastest, then y,
-     * then z, ghosts included. */
+     * then z, ghosts included. One that is not aligned for doubles is -UMBRA_EINVAL: nothing of it is sent or changed, so with
+     * another one the same call goes on. */
     double *(*values)(void *context, uint32_t block, uint32_t field);
     /* Makes a field present, with the default in every cell: 0, or anything else if there is no memory. May be NULL if no
      * field is sparse. */

@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
+use std::ptr::NonNull;
 
 use umbra::boundary::{self, Field, Fields, NoMemory, is_refined};
 use umbra_core::boundary::{Element, Octant, Shape, Sparse};
@@ -340,13 +341,18 @@ impl<'a> Arrays<'a> {
         Ok(Arrays { view, values, lengths, wrong: Cell::new(None) })
     }
 
+    /// Where an array is, and its length; `None` if it is absent. One that cannot be used is there with no values: the exchange
+    /// refuses its length before it does anything, while an absent one would be a null to its neighbours.
     fn ask(&self, block: u32, field: u16) -> Option<(*mut f64, usize)> {
         let len = *self.lengths.get(usize::from(field))?;
         // SAFETY: the promise of `new` about the functions.
         let values = unsafe { (self.values)(self.view.context, block, field.into()) };
         if !values.is_aligned() {
-            self.wrong.set(Some(format!("the array of field {field} on block {block} is not aligned")));
-            return None;
+            let wrong =
+                format!("the array of field {field} on block {block} is not aligned: put that right, and call again");
+            let first = self.wrong.take().unwrap_or(wrong);
+            self.wrong.set(Some(first));
+            return Some((NonNull::dangling().as_ptr(), 0));
         }
         (!values.is_null()).then_some((values, len))
     }
@@ -363,7 +369,7 @@ impl<'a> Arrays<'a> {
 impl Fields for Arrays<'_> {
     fn values(&self, block: u32, field: u16) -> Option<&[f64]> {
         let (values, len) = self.ask(block, field)?;
-        // SAFETY: neither null nor misaligned; so many values are there, by the promise of `new`, and `lengths` has seen
+        // SAFETY: neither null nor misaligned; so many values are there, none or by the promise of `new`, and `lengths` has seen
         // that their bytes can be counted. What is changed is borrowed from `self` as a whole.
         Some(unsafe { std::slice::from_raw_parts(values, len) })
     }
