@@ -8,12 +8,14 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
-use std::io::{self, BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::iter;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, ToSocketAddrs as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
 
 use umbra::config::{ConfigError, Platform};
@@ -28,6 +30,9 @@ use crate::raw::{Communicator, MpiError};
 const AGENT: &str = "UMBRA_AGENT";
 /// What an agent says when it listens.
 const READY: &str = "ready";
+/// Bytes of the line in which it does, at most.
+const LINE: u64 = 4096;
+/// How long it may take to say so, and how long ranks and agents wait for each other.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Why there is no job.
@@ -40,6 +45,8 @@ pub enum BootstrapError {
     System(&'static str, io::Error),
     /// The agent of this node did not start; it says why on the standard error.
     Agent(PathBuf),
+    /// The agent of this node has started and not said that it listens, for so long. It was ended.
+    Silent(PathBuf, Duration),
     /// The agent of another node did not start, or there was nothing to start it with.
     Elsewhere,
     /// The directory for the files of this node's agent.
@@ -59,6 +66,13 @@ impl fmt::Display for BootstrapError {
             BootstrapError::System(what, error) => write!(f, "cannot {what}: {error}"),
             BootstrapError::Agent(program) => {
                 write!(f, "agent {} does not start: see what it says, or set {AGENT} to its path", program.display())
+            }
+            BootstrapError::Silent(program, patience) => {
+                let (program, seconds) = (program.display(), patience.as_secs_f32());
+                write!(
+                    f,
+                    "agent {program} says nothing for {seconds} s: see what it waits for, or set {AGENT} to its path"
+                )
             }
             BootstrapError::Elsewhere => {
                 f.write_str("the agent of another node does not start: see what is said there")
@@ -165,8 +179,14 @@ fn program() -> PathBuf {
     named.or_else(|| beside().filter(|path| path.is_file())).unwrap_or_else(|| "umbra-agent".into())
 }
 
-/// Starts this node's agent and waits until it listens.
-fn start(program: PathBuf, node: u32, config: &str, secret: &Secret) -> Result<Agent, BootstrapError> {
+/// Starts this node's agent and waits until it listens, for so long at most.
+fn start(
+    program: PathBuf,
+    node: u32,
+    config: &str,
+    secret: &Secret,
+    patience: Duration,
+) -> Result<Agent, BootstrapError> {
     let files = JobDirectory::create_up_to(usize::MAX).map_err(BootstrapError::Directory)?;
     let (job, key) = (files.config(), files.secret());
     fs::write(&job, config).map_err(system("write the configuration"))?;
@@ -184,8 +204,26 @@ fn start(program: PathBuf, node: u32, config: &str, secret: &Secret) -> Result<A
     let mut child = child.map_err(system("start setpriv"))?;
     let says = child.stdout.take();
     let agent = Agent { child, files };
-    let line = says.and_then(|says| BufReader::new(says).lines().next()).and_then(Result::ok);
-    if line.is_some_and(|line| line.contains(READY)) { Ok(agent) } else { Err(BootstrapError::Agent(program)) }
+    let Some(says) = says else { return Err(BootstrapError::Agent(program)) };
+    match first_line(says).map_err(system("wait for the agent"))?.recv_timeout(patience) {
+        Ok(line) if line.contains(READY) => Ok(agent),
+        Err(RecvTimeoutError::Timeout) => Err(BootstrapError::Silent(program, patience)),
+        Ok(_) | Err(RecvTimeoutError::Disconnected) => Err(BootstrapError::Agent(program)),
+    }
+}
+
+/// Where the first line comes that an agent says; nothing ever does if it ends without one. Who waits for it is a thread, which ends
+/// with the agent, as its output does.
+fn first_line(says: ChildStdout) -> io::Result<Receiver<String>> {
+    let (said, line) = mpsc::sync_channel(1);
+    let read = move || {
+        if let Some(Ok(line)) = BufReader::new(says.take(LINE)).lines().next() {
+            // Nobody listens any more after the deadline.
+            let _ = said.send(line);
+        }
+    };
+    thread::Builder::new().name("umbra-agent-says".into()).spawn(read)?;
+    Ok(line)
 }
 
 /// What this process has, if all have theirs: nobody waits for one that has nothing to tell.
@@ -241,7 +279,7 @@ impl Bootstrap {
         let mut key = *if_all(&world, drawn.map_err(BootstrapError::Secret))?.bytes();
         world.broadcast(&mut key)?;
         let secret = Secret::from_bytes(key);
-        let started = if leads { start(program(), here, &config, &secret).map(Some) } else { Ok(None) };
+        let started = if leads { start(program(), here, &config, &secret, DEADLINE).map(Some) } else { Ok(None) };
         let agent = if_all(&world, started)?;
         let sockets = sockets(&node, agent.as_ref())?;
         let seat = Seat {
@@ -301,6 +339,8 @@ impl Bootstrap {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -316,14 +356,42 @@ mod tests {
         }
     }
 
+    /// Directories of jobs with this configuration.
+    fn left(config: &str) -> usize {
+        let all = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+        all.filter(|entry| fs::read_to_string(entry.path().join("job.cfg")).is_ok_and(|job| job == config)).count()
+    }
+
     #[test]
     fn the_secret_of_an_agent_that_cannot_be_started_is_removed() {
         let (secret, config) = (Secret::from_bytes([7; 32]), format!("# of process {}\n", std::process::id()));
         // No argument of a program can have this name.
-        let started = start("\0".into(), 0, &config, &secret);
+        let started = start("\0".into(), 0, &config, &secret, DEADLINE);
         assert!(matches!(started, Err(BootstrapError::System("start setpriv", _))), "{started:?}");
-        let left = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
-        let mut ours = left.filter(|entry| fs::read_to_string(entry.path().join("job.cfg")).is_ok_and(|s| s == config));
-        assert!(ours.next().is_none());
+        assert_eq!(left(&config), 0);
+    }
+
+    #[test]
+    fn an_agent_that_does_not_say_that_it_listens_is_ended_and_named() -> io::Result<()> {
+        let (secret, id) = (Secret::from_bytes([7; 32]), std::process::id());
+        for (nth, (does, is_silent)) in
+            [("exec sleep 300", true), ("exit 0", false), ("echo no; exec sleep 300", false)].into_iter().enumerate()
+        {
+            let config = format!("# {nth} of process {id}\n");
+            let program = std::env::temp_dir().join(format!("umbra-test-agent-{id}-{nth}"));
+            fs::write(&program, format!("#!/bin/sh\n{does}\n"))?;
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o700))?;
+            let patience = if is_silent { Duration::from_millis(300) } else { DEADLINE };
+            let started = start(program.clone(), 0, &config, &secret, patience);
+            fs::remove_file(&program)?;
+            let right = match &started {
+                Err(BootstrapError::Silent(named, _)) => is_silent && *named == program,
+                Err(BootstrapError::Agent(named)) => !is_silent && *named == program,
+                _ => false,
+            };
+            assert!(right, "{does}: {started:?}");
+            assert_eq!(left(&config), 0, "{does}");
+        }
+        Ok(())
     }
 }
