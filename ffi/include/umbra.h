@@ -1343,8 +1343,9 @@ int umbra_fabric_attach(int descriptor, const struct umbra_mesh *mesh, const str
 int umbra_fabric_release(umbra_fabric fabric);
 
 /* Builds the exchange of one rank, with all other ranks: it waits for them. -UMBRA_ECONFLICT: a rank has another mesh, other
- * fields or another kind; the detail names the first channel in which they differ. -UMBRA_EINUSE: the rank was built on this fabric before, by this
- * process or another one. */
+ * fields or another kind, of which the detail names the first channel in which they differ, or has handed in what cannot be used: a
+ * mesh, options or a place for the handle that are wrong there are told to all. -UMBRA_EINUSE: the rank was built on this fabric
+ * before, by this process or another one. */
 int umbra_boundary_build(umbra_fabric fabric, uint32_t rank, const struct umbra_mesh *mesh,
                          const struct umbra_boundary_options *options, umbra_boundary *boundary);
 /* One whole exchange, waiting in between. -UMBRA_ETIMEOUT: the detail names the ranks, blocks and fields that are missing.

@@ -63,6 +63,36 @@ fn scope(scope: u32) -> Result<Scope, Failure> {
     }
 }
 
+/// What the options choose.
+///
+/// # Safety
+/// `options` points to a structure that begins with its size.
+unsafe fn settings(options: *const Options) -> Result<Settings, Failure> {
+    // SAFETY: the caller's promise; zeros are valid options.
+    let options = unsafe { sized(options, offset_of!(Options, largest_slot)) }?;
+    let usual = Settings::default();
+    let largest_slot = match u32::try_from(options.largest_slot) {
+        Ok(0) | Err(_) => usual.largest_slot,
+        Ok(bytes) => bytes,
+    };
+    let other = |_| Failure::new(Code::Invalid, format!("kind {}: it is 255 at most", options.kind));
+    Ok(Settings {
+        deadline: match options.timeout_ms {
+            0 => usual.deadline,
+            u64::MAX => None,
+            wait => Some(Duration::from_millis(wait)),
+        },
+        smallest_slot: match options.smallest_slot {
+            0 => usual.smallest_slot.min(largest_slot),
+            bytes => bytes,
+        },
+        largest_slot,
+        reversed: options.reversed != 0,
+        timed: false,
+        kind: Kind(u8::try_from(options.kind).map_err(other)?),
+    })
+}
+
 /// Makes the memory through which the ranks of a mesh exchange these fields.
 ///
 /// # Safety
@@ -154,37 +184,17 @@ pub unsafe extern "C" fn umbra_boundary_build(
     boundary: *mut u64,
 ) -> c_int {
     enter(|| {
-        takes(boundary)?;
-        // SAFETY: the caller's promise about the options; zeros are valid ones.
-        let options = unsafe { sized(options, offset_of!(Options, largest_slot)) }?;
-        let usual = Settings::default();
-        let largest_slot = match u32::try_from(options.largest_slot) {
-            Ok(0) | Err(_) => usual.largest_slot,
-            Ok(bytes) => bytes,
-        };
-        let kind = u8::try_from(options.kind);
-        let settings = Settings {
-            deadline: match options.timeout_ms {
-                0 => usual.deadline,
-                u64::MAX => None,
-                wait => Some(Duration::from_millis(wait)),
-            },
-            smallest_slot: match options.smallest_slot {
-                0 => usual.smallest_slot.min(largest_slot),
-                bytes => bytes,
-            },
-            largest_slot,
-            reversed: options.reversed != 0,
-            timed: false,
-            kind: kind.map_or(usual.kind, Kind),
-        };
-        // SAFETY: the caller's promise about the mesh.
+        // Whatever is wrong with what was handed in is told to the others, who build together with this rank.
+        // SAFETY: the caller's promise about the options.
+        let chosen = takes(boundary).and_then(|()| unsafe { settings(options) });
+        // SAFETY: and about the mesh.
         let asked = unsafe { Mesh::ask(mesh) };
         let inner = with_fabric(fabric, |woven| {
-            let fit = asked.and_then(|mesh| {
-                if kind.is_err() {
-                    return Err(Failure::new(Code::Invalid, format!("kind {}: it is 255 at most", options.kind)));
-                }
+            let (chosen, settings) = match chosen {
+                Ok(settings) => (Ok(()), settings),
+                Err(failure) => (Err(failure), Settings::default()),
+            };
+            let fit = chosen.and(asked).and_then(|mesh| {
                 let lengths = lengths(mesh.shape(), &woven.fields)?;
                 if mesh.ranks() == woven.extent.ranks {
                     return Ok((mesh, lengths));

@@ -25,6 +25,7 @@ const CELLS: usize = 4;
 const GHOSTS: usize = 2;
 const INVALID: c_int = -100;
 const STALE: c_int = -101;
+const WRONG_SIZE: c_int = -104;
 const WRONG_KIND: c_int = -102;
 const NO_SUCH_RANK: c_int = -13;
 const DESTROYED: c_int = -119;
@@ -137,14 +138,18 @@ fn fabric(up: fn() -> Result<(), Failure>, made: &Rc<Cell<u32>>) -> u64 {
     handle
 }
 
+const OPTIONS: Options = Options { size: size_of::<Options>(), timeout_ms: 0, slots: [0; 2], kind: 0 };
+
 fn build(fabric: u64, rank: u32) -> Result<u64, c_int> {
-    let options = Options { size: size_of::<Options>(), timeout_ms: 0, slots: [0; 2], kind: 0 };
-    let (mesh, mut handle) = (mesh(), 0);
-    // SAFETY: as above.
-    let code = unsafe {
-        umbra_boundary_build(fabric, rank, (&raw const mesh).cast(), (&raw const options).cast(), &raw mut handle)
-    };
+    let mut handle = 0;
+    let code = build_with(fabric, rank, &OPTIONS, &raw mut handle);
     if code == 0 { Ok(handle) } else { Err(code) }
+}
+
+fn build_with(fabric: u64, rank: u32, options: &Options, handle: *mut u64) -> c_int {
+    let mesh = mesh();
+    // SAFETY: as above, and the place is a handle's or null.
+    unsafe { umbra_boundary_build(fabric, rank, (&raw const mesh).cast(), ptr::from_ref(options).cast(), handle) }
 }
 
 fn exchange(boundary: u64, values: &mut [f64; CELLS + 2 * GHOSTS]) -> c_int {
@@ -163,7 +168,19 @@ fn the_functions_of_the_header_use_what_another_package_has_made() {
     assert_eq!(unsafe { umbra_fabric_descriptor(fabric, &raw mut number) }, WRONG_KIND);
     assert_eq!(build(fabric, 1), Err(NO_SUCH_RANK));
     assert_eq!(made.get(), 1, "made, to tell the others");
-    for turn in 2..4 {
+    let mut handle = 0;
+    for (nth, (options, place, code)) in [
+        (OPTIONS, ptr::null_mut(), INVALID),
+        (Options { kind: 256, ..OPTIONS }, &raw mut handle, INVALID),
+        (Options { size: 8, ..OPTIONS }, &raw mut handle, WRONG_SIZE),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_eq!((build_with(fabric, 0, &options, place), handle), (code, 0));
+        assert_eq!(made.get(), 2 + nth as u32, "made, to tell the others of that, too");
+    }
+    for turn in 5..7 {
         let boundary = build(fabric, 0).unwrap();
         assert_eq!(made.get(), turn);
         let mut values = [9.0, 9.0, 1.0, 2.0, 3.0, 4.0, 9.0, 9.0];

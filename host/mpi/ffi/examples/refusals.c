@@ -128,6 +128,7 @@ static void build(uint32_t transport, uint32_t rank, uint32_t ranks)
     struct tried tried;
     umbra_fabric fabric;
     umbra_boundary boundary = 0, other = 0;
+    uint32_t turn;
     pthread_t thread;
     int descriptor;
     doing = "create";
@@ -145,6 +146,18 @@ static void build(uint32_t transport, uint32_t rank, uint32_t ranks)
     wrong.neighbour = one_way;
     CHECK(umbra_boundary_build(fabric, rank, rank == 1 ? &wrong : &mesh, &options, &boundary) ==
           (rank == 1 ? -UMBRA_EINVAL : -UMBRA_ECONFLICT));
+    doing = "no place for the handle, options of no version, and a kind that there is not, on one rank each";
+    for (turn = 0; turn < 3; turn++) {
+        static const int codes[3] = {-UMBRA_EINVAL, -UMBRA_ESTRUCT, -UMBRA_EINVAL};
+        struct umbra_boundary_options unusable = options;
+        umbra_boundary *place = rank == turn && turn == 0 ? NULL : &boundary;
+        if (rank == turn && turn == 1)
+            unusable.size = 1;
+        if (rank == turn && turn == 2)
+            unusable.kind = 256;
+        CHECK(umbra_boundary_build(fabric, rank, &mesh, &unusable, place) == (rank == turn ? codes[turn] : -UMBRA_ECONFLICT));
+        CHECK(rank == turn || told(turn == 0 ? "rank 0 refuses" : turn == 1 ? "rank 1 refuses" : "rank 2 refuses"));
+    }
     doing = "another kind on one rank";
     other_kind.kind = 7;
     CHECK(umbra_boundary_build(fabric, rank, &mesh, rank == 1 ? &other_kind : &options, &boundary) == -UMBRA_ECONFLICT);
