@@ -97,7 +97,7 @@ impl From<BoundaryError> for Failure {
             | BoundaryError::Vote(_)
             | BoundaryError::StillOpen(_)
             | BoundaryError::OtherHalf
-            | BoundaryError::NotReceived => Code::NotReady,
+            | BoundaryError::NotReceived { .. } => Code::NotReady,
             _ => Code::Invalid,
         };
         Failure::new(code, error)

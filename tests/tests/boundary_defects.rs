@@ -172,7 +172,8 @@ fn s7_a_second_send_loses_neither_message() {
             // One ahead of the other rank, which has received nothing yet, and no further.
             send(&mut boundary, &mut store, 2.0);
             assert!(boundary.receive(&mut store.stage(0), Scope::Any).unwrap().is_pending());
-            assert_eq!(boundary.set(&mut store.stage(0), Scope::Any), Err(BoundaryError::NotReceived));
+            let set = boundary.set(&mut store.stage(0), Scope::Any);
+            assert!(matches!(set, Err(BoundaryError::NotReceived { first: Some(_), .. })), "{set:?}");
             send(&mut boundary, &mut store, -2.0);
         }
         ahead.wait(rank);

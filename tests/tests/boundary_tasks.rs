@@ -291,7 +291,10 @@ fn s23_and_s29_what_comes_makes_a_field_present_in_all_stages_when_everything_is
             }
             assert_eq!(store.usage().allocations, 0, "one channel short changes states only");
             let error = boundary.set(&mut store.stage(0), Scope::Any).unwrap_err();
-            assert_eq!(error, BoundaryError::NotReceived);
+            let BoundaryError::NotReceived { first: Some(first), count: 1 } = error else { panic!("{error:?}") };
+            assert_eq!((first.sender, first.receiver, first.field), (2, 1, 0));
+            let named = "1 channels are not received, the first is block 2 to block 1, field 0, element";
+            assert!(error.to_string().starts_with(named), "{error}");
         }
         looked.wait(rank);
         assert!(boundary.send(&store.stage(0), Scope::Any).unwrap().is_ready());

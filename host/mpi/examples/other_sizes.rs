@@ -144,7 +144,7 @@ fn exchange<T: Transport>(
         return Err(format!("{error}; and then {again:?}, which is not the same").into());
     }
     match boundary.set(&mut store.stage(0), Scope::Any) {
-        Err(BoundaryError::NotReceived) => Ok(Some(error)),
+        Err(BoundaryError::NotReceived { first: Some(_), .. }) => Ok(Some(error)),
         other => Err(format!("set what was refused: {other:?}").into()),
     }
 }

@@ -132,8 +132,15 @@ pub enum BoundaryError {
     #[error("one half of this exchange is over: do the other half (local or nonlocal) before the next exchange")]
     OtherHalf,
     /// Set was called before everything was received.
-    #[error("not all channels are received: call receive until it is ready, then set")]
-    NotReceived,
+    #[error("{}call receive until it is ready, then set", .first.map_or_else(
+        || "nothing was received that could be set: send, ".to_owned(),
+        |key| format!("{count} channels are not received, the first is {key}: ")))]
+    NotReceived {
+        /// The first channel that is missing; `None` if all are there, or no exchange is open, and receiving was not ready.
+        first: Option<Key>,
+        /// How many are missing.
+        count: usize,
+    },
     /// A dense field is not there.
     #[error("dense field {field} is absent from block {block}: allocate dense fields on every block")]
     Absent {

@@ -1,8 +1,10 @@
-//! What is missing after the deadline, or from a rank that has ended.
+//! What is missing: late, from who has ended, or where all is to be set.
 
+use umbra_core::boundary::Key;
 use umbra_core::time::Lapse;
 
 use super::error::{BoundaryError, Late};
+use super::scope::{Half, LOCAL, Scope};
 use super::tasks::Boundary;
 use super::transport::Transport;
 
@@ -33,6 +35,25 @@ impl<T: Transport> Boundary<T> {
         let (missing, sequence) = (self.machine.missing(), self.machine.sequence());
         let late = Late::new(missing.filter(|missing| !self.transport.is_here(missing.rank, sequence)));
         if late.count > 0 { late } else { Late::new(self.machine.missing()) }
+    }
+
+    /// What is not received of what is to be set.
+    pub(super) fn not_received(&mut self, scope: Scope) -> BoundaryError {
+        let (mut first, mut count) = (None, 0);
+        for &half in scope.halves().iter().filter(|&&half| self.halves[half] < Half::Received) {
+            let mut note = |key: Key| {
+                first = first.or(Some(key));
+                count += 1;
+            };
+            if half == LOCAL {
+                let (_, entries, channels) = self.machine.local();
+                let missing = entries.iter().zip(channels).filter(|(_, channel)| !channel.state().is_received());
+                missing.for_each(|(entry, _)| note(entry.key));
+            } else {
+                self.machine.missing().for_each(|missing| note(missing.key));
+            }
+        }
+        BoundaryError::NotReceived { first, count }
     }
 
     /// Says what is missing from a rank, if an error is of the way to it.

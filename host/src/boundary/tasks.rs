@@ -277,14 +277,14 @@ impl<T: Transport> Boundary<T> {
     /// exchange is over then, and the next may begin.
     ///
     /// # Errors
-    /// [`BoundaryError::NotReceived`] before receiving was ready. After one about an array, put that right and call again.
+    /// [`BoundaryError::NotReceived`] before receiving was ready, with the first channel that is missing. After one about an array, put that right and call again.
     pub fn set(&mut self, view: &mut impl Fields, scope: Scope) -> Result<(), BoundaryError> {
         self.usable()?;
         for &half in scope.halves() {
             match self.halves[half] {
                 Half::Received => {}
                 Half::Set if self.halves != [Half::Set; 2] => return Err(BoundaryError::OtherHalf),
-                _ => return Err(BoundaryError::NotReceived),
+                _ => return Err(self.not_received(scope)),
             }
         }
         for &half in scope.halves() {
