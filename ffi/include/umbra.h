@@ -1349,7 +1349,8 @@ int umbra_fabric_release(umbra_fabric fabric);
 int umbra_boundary_build(umbra_fabric fabric, uint32_t rank, const struct umbra_mesh *mesh,
                          const struct umbra_boundary_options *options, umbra_boundary *boundary);
 /* One whole exchange, waiting in between. -UMBRA_ETIMEOUT: the detail names the ranks, blocks and fields that are missing.
- * -UMBRA_EDESTROYED: the process of a rank has ended that had not sent all; the detail names what is missing likewise.
+ * -UMBRA_EDESTROYED: the process of a rank has ended that had not sent all; the detail names what is missing likewise. Or an
+ * earlier message could not be handed over (-UMBRA_ESYSTEM): from then on each call is that, and the exchange is built anew.
  * -UMBRA_EFULL: allocate had no memory; the detail names this rank, the block and the field. Free some, and call again. */
 int umbra_boundary_exchange(umbra_boundary boundary, const struct umbra_arrays *arrays);
 /* The same in steps, each for one scope; doing one half after the other gives the same bits. send and receive store whether

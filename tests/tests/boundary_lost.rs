@@ -1,12 +1,13 @@
-//! What ranks are told when one is killed or stopped, or the way to it breaks.
+//! What ranks are told when one is lost, or a message cannot be handed over.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use umbra::boundary::{
-    Attended, Boundary, BoundaryError, Extent, Fabric, Field, Grid, Late, Mesh as _, Store, Transport, TransportError,
-    largest_message,
+    Attended, Boundary, BoundaryError, Extent, Fabric, Field, Grid, Late, Mesh as _, Scope, Store, Transport,
+    TransportError, largest_message,
 };
 use umbra::verbs::WorkStatus;
 use umbra_core::boundary::Message;
@@ -115,4 +116,58 @@ fn a_broken_way_is_told_at_once_with_the_channels_that_are_missing_from_its_rank
         let first = format!("2 of its channels are missing, the first is rank 1: block 1 to block {rank}, field 0, ");
         assert!(text.starts_with("the way to rank 1 is broken") && text.contains(&first), "{text}");
     }
+}
+
+/// An end that does not take the message of this exchange.
+struct Refusing(Fabric, u32);
+
+/// What it says.
+const REFUSED: TransportError = TransportError::NotRegistered { rank: 1, bytes: 4096, code: 12 };
+
+impl Transport for Refusing {
+    umbra_tests::hands_on!();
+
+    fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
+        if message.sequence == self.1 { Err(REFUSED) } else { self.0.publish(message, epoch, head) }
+    }
+    fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
+        self.0.write_plan(to, bytes)
+    }
+    fn read_plan(&self, from: u32) -> Result<Option<Vec<u8>>, TransportError> {
+        self.0.read_plan(from)
+    }
+    fn keeps_plans(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn an_end_whose_transport_does_not_take_a_message_is_spent() {
+    let mesh = Grid::new(shape(2, 4, 2), [2, 1, 1], [true, false, false], 2);
+    let extent = Extent { ranks: 2, slots: 2, message: largest_message(&mesh, &[Field::DENSE], 2) };
+    let segment = Arc::new(Fabric::segment(extent).unwrap());
+    let run = |rank: u32| {
+        let end = Refusing(Fabric::attach(segment.clone(), extent, rank).unwrap(), if rank == 0 { 2 } else { 0 });
+        let mut boundary = Boundary::build(&mesh, &[Field::DENSE], end, SETTINGS).unwrap();
+        let mut store = Store::new(2, mesh.shape().len(), &[Field::DENSE], 1);
+        store.allocate(rank, 0).unwrap();
+        boundary.exchange(&mut store.stage(0)).unwrap();
+        assert!(!boundary.is_spent());
+        boundary.set_deadline(Some(Duration::from_secs(1)));
+        let error = boundary.exchange(&mut store.stage(0)).unwrap_err();
+        if rank == 1 {
+            assert!(matches!(&error, BoundaryError::Late(late) if late.missing[0].rank == 0), "{error}");
+            return;
+        }
+        assert_eq!(error, BoundaryError::Transport(REFUSED));
+        assert!(boundary.is_spent());
+        // At once, and not that it was sent, or that the other rank does not vote.
+        assert_eq!(boundary.send(&store.stage(0), Scope::Any), Err(BoundaryError::Spent));
+        assert_eq!(boundary.exchange(&mut store.stage(0)), Err(BoundaryError::Spent));
+        assert_eq!(boundary.remesh(&mesh), Err(BoundaryError::Spent));
+    };
+    thread::scope(|scope| {
+        let run = &run;
+        [0, 1].map(|rank| scope.spawn(move || run(rank))).map(|rank| rank.join().unwrap())
+    });
 }

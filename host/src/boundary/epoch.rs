@@ -77,7 +77,8 @@ impl<T: Transport> Boundary<T> {
         let _ = self.quiesce(true);
     }
 
-    /// Whether a change of the mesh, or the end, has failed on the way. Then only [`BoundaryError::Spent`] comes of this end.
+    /// Whether a change of the mesh, or the end, has failed on the way, or the transport did not take a message. Then only
+    /// [`BoundaryError::Spent`] comes of this end.
     #[must_use]
     pub const fn is_spent(&self) -> bool {
         self.is_spent

@@ -125,8 +125,11 @@ pub enum BoundaryError {
     #[error("the mesh cannot change, {} channels are in an open exchange, the first is {}", .0.count,
         .0.missing.first().map_or_else(|| "within this rank or not sent".to_owned(), ToString::to_string))]
     StillOpen(Late),
-    /// An earlier change of the mesh, or the end, has failed after some rank had begun it.
-    #[error("an earlier change of the mesh has failed on the way: make a new transport, and build anew")]
+    /// An earlier change of the mesh, or the end, has failed after some rank had begun it, or the transport did not take a message.
+    #[error(
+        "an earlier change of the mesh has failed on the way, or a message could not be handed over: make a new transport, \
+         and build anew"
+    )]
     Spent,
     /// The half of the exchange that was asked for is over, and the other half is not.
     #[error("one half of this exchange is over: do the other half (local or nonlocal) before the next exchange")]

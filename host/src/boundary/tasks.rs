@@ -46,7 +46,7 @@ pub struct Boundary<T> {
     pub(super) sending: Duration,
     pub(super) stage: u8,
     pub(super) round: u32,
-    /// A change of the mesh has failed on the way.
+    /// A change of the mesh has failed on the way, or a message could not be handed over.
     pub(super) is_spent: bool,
 }
 
@@ -91,7 +91,8 @@ impl<T: Transport> Boundary<T> {
     /// sent twice then, call again after receiving.
     ///
     /// # Errors
-    /// [`BoundaryError`]. After one about an array, put that right and call again.
+    /// [`BoundaryError`]. After one about an array, put that right and call again. If the transport does not take a message that was
+    /// packed, this end is [spent](Self::is_spent).
     pub fn send(&mut self, view: &impl Fields, scope: Scope) -> Result<Poll<()>, BoundaryError> {
         let mut ready = true;
         for &half in scope.halves() {
@@ -174,7 +175,9 @@ impl<T: Transport> Boundary<T> {
             // The overflow lies beside the slot or comes after it, where the peer finds it without an address.
             let message = pack.commit(0, 0)?;
             let begun = self.settings.timed.then(Instant::now);
-            self.transport.publish(&message, self.machine.config().epoch, &self.head[..message.head])?;
+            let published = self.transport.publish(&message, self.machine.config().epoch, &self.head[..message.head]);
+            // It counts as sent and its peer will never have it, so the exchange cannot end.
+            published.inspect_err(|_| self.is_spent = true)?;
             self.sending += begun.map_or(Duration::ZERO, |begun| begun.elapsed());
             self.machine.on_sent(peer);
             self.sent[peer] = true;
