@@ -19,6 +19,8 @@ const RANKS: u32 = 2;
 const FORGER: u32 = 1;
 /// Of an exchange whose message never comes.
 const SHORT: Duration = Duration::from_secs(1);
+/// Bytes of a slot that has no room for a payload.
+const NO_PAYLOAD: u32 = 72;
 /// Where a head says how long the payload is.
 const PAYLOAD: usize = 24;
 
@@ -29,12 +31,26 @@ pub enum Fault {
     Damaged,
     /// It is that of the message with the same number in the epoch before. The right one follows it.
     Old,
+    /// The same, and its payload is another one, none of which fits into a slot.
+    Beside,
     /// It is whole, and of another plan.
     Foreign,
 }
 
+impl Fault {
+    /// All of them.
+    pub const ALL: [Fault; 4] = [Fault::Damaged, Fault::Old, Fault::Beside, Fault::Foreign];
+
+    /// Whether the right message follows.
+    const fn is_followed(self) -> bool {
+        matches!(self, Fault::Old | Fault::Beside)
+    }
+}
+
 /// What was to be published: it is, once a message of the other side is here, or was taken.
 type Held = (Message, u32, Vec<u8>);
+/// What was written into a message: where, and which values.
+type Written = (u32, u32, Place, usize, Vec<f64>);
 
 /// An end that forges, or one that waits for what is forged before it sends.
 struct Forging<T> {
@@ -43,21 +59,33 @@ struct Forging<T> {
     /// Of the first message.
     first: Option<Vec<u8>>,
     held: Option<Held>,
+    /// Of the message that is being packed.
+    written: Vec<Written>,
 }
 
 impl<T: Transport> Forging<T> {
     const fn new(end: T, fault: Fault) -> Forging<T> {
-        Forging { end, fault, first: None, held: None }
+        Forging { end, fault, first: None, held: None, written: Vec::new() }
+    }
+
+    /// Writes what was written once more, each value times this.
+    fn rewrite(&mut self, times: f64) -> Result<(), TransportError> {
+        let Forging { end, written, .. } = self;
+        written.iter().try_for_each(|(to, slot, place, behind, values)| {
+            let values: Vec<f64> = values.iter().map(|value| value * times).collect();
+            end.write(*to, *slot, *place, *behind, &values)
+        })
     }
 
     /// Whether nothing is held any more.
     fn let_go(&mut self) -> Result<bool, TransportError> {
-        let Some((message, epoch, head)) = &self.held else { return Ok(true) };
+        let Some((message, ..)) = &self.held else { return Ok(true) };
         if !self.end.may_write(message.rank, message.slot)? {
             return Ok(false);
         }
-        self.end.publish(message, *epoch, head)?;
-        self.held = None;
+        self.rewrite(1.0)?;
+        let Some((message, epoch, head)) = self.held.take() else { return Ok(true) };
+        self.end.publish(&message, epoch, &head)?;
         Ok(true)
     }
 }
@@ -66,6 +94,7 @@ impl<T: Transport> Transport for Forging<T> {
     fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
         if epoch == 1 {
             self.first.get_or_insert_with(|| head.to_vec());
+            self.written.clear();
             return self.end.publish(message, epoch, head);
         }
         let hold = Some((*message, epoch, head.to_vec()));
@@ -80,10 +109,15 @@ impl<T: Transport> Transport for Forging<T> {
                 return self.end.publish(message, epoch, &of_another_plan(head).ok_or(silent)?);
             }
             Fault::Damaged | Fault::Foreign => return self.end.publish(message, epoch, head),
-            Fault::Old => self.held = hold,
+            Fault::Old | Fault::Beside => self.held = hold,
         }
-        match &self.first {
-            Some(first) if self.rank() == FORGER => self.end.publish(message, epoch - 1, first),
+        match self.first.clone() {
+            Some(first) if self.rank() == FORGER => {
+                if self.fault == Fault::Beside {
+                    self.rewrite(-1.0)?;
+                }
+                self.end.publish(message, epoch - 1, &first)
+            }
             _ => Ok(()),
         }
     }
@@ -117,6 +151,7 @@ impl<T: Transport> Transport for Forging<T> {
         self.end.may_write(to, slot)
     }
     fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
+        self.written.push((to, slot, place, behind, values.to_vec()));
         self.end.write(to, slot, place, behind, values)
     }
     fn fetch(&mut self, from: u32, slot: u32, bytes: u32) -> Result<bool, TransportError> {
@@ -177,7 +212,11 @@ pub fn extent() -> Result<Extent, String> {
 /// What is not as it should be, in a sentence.
 pub fn refuse<T: Transport>(end: T, fault: Fault, patience: Duration) -> Result<impl Sized, String> {
     let (mesh, rank) = (row()?, end.rank());
-    let settings = Settings { deadline: Some(patience), ..Settings::default() };
+    let mut settings = Settings { deadline: Some(patience), ..Settings::default() };
+    if fault == Fault::Beside {
+        // A head, and the place of its bits.
+        (settings.smallest_slot, settings.largest_slot) = (NO_PAYLOAD, NO_PAYLOAD);
+    }
     let mut boundary = Boundary::build(&mesh, &[Field::DENSE], Forging::new(end, fault), settings).map_err(text)?;
     let mut store = Store::new(RANKS, mesh.shape().len(), &[Field::DENSE], 1);
     store.allocate(rank, 0).map_err(text)?;
@@ -203,7 +242,7 @@ pub fn refuse<T: Transport>(end: T, fault: Fault, patience: Duration) -> Result<
     fill(&mut store, 4);
     let before = *boundary.counts();
     let victim = rank != FORGER;
-    let refuses = victim && fault != Fault::Old;
+    let refuses = victim && !fault.is_followed();
     if refuses {
         boundary.set_deadline(Some(SHORT));
         named(&boundary.exchange(&mut store.stage(0)))?;
@@ -216,8 +255,11 @@ pub fn refuse<T: Transport>(end: T, fault: Fault, patience: Duration) -> Result<
         came(&store, 4)?;
     }
     let counts = *boundary.counts();
+    if (fault == Fault::Beside) != (counts.overflows > 0) {
+        return Err(format!("{} messages have not fitted", counts.overflows));
+    }
     let counted = (counts.refused - before.refused, counts.old - before.old);
-    let expected = (u64::from(refuses), u64::from(victim && fault == Fault::Old));
+    let expected = (u64::from(refuses), u64::from(victim && fault.is_followed()));
     if counted == expected { Ok(boundary) } else { Err(format!("refused and old: {counted:?} and not {expected:?}")) }
 }
 

@@ -12,7 +12,7 @@ use umbra_tests::rig::PATIENCE;
 
 #[test]
 fn s31_and_s45_a_head_that_is_damaged_or_of_an_old_epoch_or_of_another_plan_is_refused_and_counted() {
-    for fault in [Fault::Damaged, Fault::Old, Fault::Foreign] {
+    for fault in Fault::ALL {
         let extent = extent().unwrap();
         let segment = Arc::new(Fabric::segment(extent).unwrap());
         let end = |rank| Fabric::attach(segment.clone(), extent, rank).unwrap();

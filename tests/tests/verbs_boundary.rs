@@ -129,7 +129,7 @@ fn s10_random_exchanges_arrive_as_they_were_sent_and_what_does_not_fit_is_read()
 #[test]
 fn s31_and_s45_a_head_that_is_damaged_or_of_an_old_epoch_or_of_another_plan_is_refused_and_counted() {
     let Some(port) = port() else { return };
-    for fault in [Fault::Damaged, Fault::Old, Fault::Foreign] {
+    for fault in Fault::ALL {
         let kept = all(&port, forged::extent().unwrap(), |_, end| refuse(end, fault, PATIENCE).unwrap());
         assert_eq!(kept.len(), 2, "{fault:?}");
     }

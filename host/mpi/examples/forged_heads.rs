@@ -36,7 +36,7 @@ fn told<T: Transport>(world: Communicator, name: &str, end: T, fault: Fault) -> 
 
 fn run(world: Communicator) -> Result<(), Box<dyn Error>> {
     let window = Window::allocate(&world, MpiRma::words(world.size(), forged::extent()?.message))?;
-    for fault in [Fault::Damaged, Fault::Old, Fault::Foreign] {
+    for fault in Fault::ALL {
         told(world, "mpi-slot", MpiSlot::new(world, Some(PATIENCE))?, fault)?;
         told(world, "mpi-rma", MpiRma::new(world, &window, Some(PATIENCE))?, fault)?;
         if fault != Fault::Damaged {

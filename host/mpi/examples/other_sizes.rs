@@ -195,7 +195,7 @@ fn run(world: Communicator) -> Checked {
         (Fault::Slot(-8), whole, Some(whole - 8)),
         (Fault::Slot(8), whole, None),
         (Fault::Overflow(-8), over, Some(over - 8)),
-        (Fault::Overflow(8), over, None),
+        (Fault::Overflow(8), over, Some(over + 8)),
     ];
     check(world, "mpi-slot", || MpiSlot::new(world, DEADLINE), &cases)
 }

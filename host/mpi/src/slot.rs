@@ -6,12 +6,15 @@
 //!
 //! ```text
 //! tag 2n      message into slot n: head, bitmap, payloads
-//! tag 2n + 1  what did not fit into slot n
+//! tag 2n + 1  what did not fit into slot n, behind a word: epoch and exchange of the message that it belongs to
 //! ```
+//!
+//! A message that is refused may have had such a second one, of which its head cannot be believed. It stays queued until one of
+//! a later message is fetched from the same slot, and is known then by its first word, and dropped.
 //!
 //! A message that is not as long as its head says is refused, with the rank that has sent it: it has no part for each strip.
 //!
-//! *Cost*: two calls of MPI a message, and one test a look; a copy from the field and one into it; the head of what came is
+//! *Cost*: two calls of MPI a message, three more where not all of it fits, and one test a look; a copy from the field and one into it; the head of what came is
 //! read once more.
 
 use std::time::Duration;
@@ -26,6 +29,23 @@ use crate::raw::{Buffer, Came, Communicator};
 /// Two let a peer be one exchange ahead. With more, a sender could know of a slot before the receiver has posted it.
 const SLOTS: u32 = 2;
 
+/// Bytes of the word in front of what did not fit.
+const NAME: usize = size_of::<u64>();
+
+/// The word that names a message.
+const fn name(epoch: u32, sequence: u32) -> u64 {
+    (epoch as u64) << 32 | sequence as u64
+}
+
+/// How far what did not fit into a slot is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fetching {
+    /// A second message of so many bytes was seen and is being received.
+    Coming(usize),
+    /// That of the message in the slot is here, with so many bytes behind its name.
+    Here(usize),
+}
+
 /// A slot and what does not fit into it.
 #[derive(Debug)]
 struct Two {
@@ -35,20 +55,28 @@ struct Two {
     room: usize,
     /// The message is here and was not taken yet.
     came: Option<Came>,
-    /// The overflow is being received, or was: what came, once it is here.
-    fetching: Option<Option<Came>>,
+    /// Which message that is, if its head says so.
+    name: Option<u64>,
+    fetching: Option<Fetching>,
 }
 
 impl Two {
     fn new(slot: usize, overflow: usize) -> Two {
-        Two { slot: Buffer::new(slot), overflow: Buffer::new(overflow), room: slot, came: None, fetching: None }
+        let (slot, overflow, room) = (Buffer::new(slot), Buffer::new(overflow), slot);
+        Two { slot, overflow, room, came: None, name: None, fetching: None }
     }
 
     fn area(&self, place: Place) -> (&Buffer, usize) {
         match place {
             Place::Slot(at) => (&self.slot, at as usize),
-            Place::Overflow(at) => (&self.overflow, at as usize),
+            Place::Overflow(at) => (&self.overflow, NAME + at as usize),
         }
+    }
+
+    /// Whether so many bytes that came beside the slot belong to the message in it.
+    fn is_own(&self, bytes: usize) -> bool {
+        let first = self.overflow.words().and_then(<[u64]>::first).copied().map(u64::from_le);
+        bytes >= NAME && first.is_some() && first == self.name
     }
 }
 
@@ -148,7 +176,7 @@ impl Transport for MpiSlot {
             for (slot, two) in (0..).zip(&mut into) {
                 two.slot.receive(&world, peer.rank(), tags(slot).0, room)?;
             }
-            let out = (0..SLOTS).map(|_| Two::new(dense, dense)).collect();
+            let out = (0..SLOTS).map(|_| Two::new(dense, NAME + dense)).collect();
             let ranks = self.peers.len() as u32;
             let place = self.peers.get_mut(peer.rank() as usize);
             *place.ok_or(TransportError::NoRank { rank: peer.rank(), ranks })? =
@@ -166,12 +194,12 @@ impl Transport for MpiSlot {
         let two = &mut self.ends_mut(to)?.out[(slot % SLOTS) as usize];
         let (buffer, at) = match place {
             Place::Slot(at) => (&mut two.slot, at as usize),
-            Place::Overflow(at) => (&mut two.overflow, at as usize),
+            Place::Overflow(at) => (&mut two.overflow, NAME + at as usize),
         };
         store(buffer.words_mut().unwrap_or(&mut []), at / 8 + behind, values)
     }
 
-    fn publish(&mut self, message: &Message, _epoch: u32, head: &[u8]) -> Result<(), TransportError> {
+    fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
         let (world, (tag, overflow)) = (*self.world(), tags(message.slot));
         let ends = self.ends_mut(message.rank)?;
         let bytes = if message.in_slot > 0 { ends.head + message.in_slot as usize } else { head.len() };
@@ -182,7 +210,9 @@ impl Transport for MpiSlot {
         }
         two.slot.send(&world, message.rank, tag, 0..bytes)?;
         if message.overflow > 0 {
-            two.overflow.send(&world, message.rank, overflow, 0..message.overflow as usize)?;
+            let first = two.overflow.words_mut().and_then(<[u64]>::first_mut);
+            first.into_iter().for_each(|word| *word = name(epoch, message.sequence).to_le());
+            two.overflow.send(&world, message.rank, overflow, 0..NAME + message.overflow as usize)?;
         }
         Ok(())
     }
@@ -197,7 +227,9 @@ impl Transport for MpiSlot {
             return Ok(false);
         }
         let came = heads::copy(from, two.came, &two.slot, two.room, head)?;
-        if let Some((head, _, len)) = heads::inspect(from, head, came, most)? {
+        let inspected = heads::inspect(from, head, came, most)?;
+        two.name = inspected.as_ref().map(|(head, ..)| name(head.epoch, head.sequence));
+        if let Some((head, _, len)) = inspected {
             let (in_slot, first) = (head.payload - u64::from(head.overflow), HEAD + bitmap_bytes(head.channels));
             let in_slot = usize::try_from(in_slot).unwrap_or(usize::MAX);
             heads::same(from, if in_slot > 0 { first.saturating_add(in_slot) } else { len }, came)?;
@@ -209,24 +241,29 @@ impl Transport for MpiSlot {
         let (world, (_, tag)) = (*self.world(), tags(slot));
         let two = &mut self.ends_mut(from)?.into[(slot % SLOTS) as usize];
         if two.fetching.is_none() {
-            two.overflow.resize(bytes as usize);
-            two.overflow.receive(&world, from, tag, bytes as usize)?;
-            two.fetching = Some(None);
+            // Messages do not overtake each other, so this is the oldest, which may be of a message that was refused.
+            let Some(seen) = world.probe(from, tag)? else { return Ok(false) };
+            two.overflow.resize(seen);
+            two.overflow.receive(&world, from, tag, seen)?;
+            two.fetching = Some(Fetching::Coming(seen));
         }
-        if two.fetching == Some(None) {
-            two.fetching = Some(two.overflow.test()?);
+        if let Some(Fetching::Coming(seen)) = two.fetching {
+            if two.overflow.test()?.is_none() {
+                return Ok(false);
+            }
+            // One that is dropped is all for this look: a call does not go on as long as such come.
+            two.fetching = if two.is_own(seen) { Some(Fetching::Here(seen - NAME)) } else { None };
         }
-        match two.fetching.flatten() {
-            None => Ok(false),
-            Some(Came::Bytes(came)) => heads::same(from, bytes as usize, came).map(|()| true),
-            Some(Came::More) => Err(TransportError::MessageSize { rank: from, bytes: u64::from(bytes), came: None }),
+        match two.fetching {
+            Some(Fetching::Here(came)) => heads::same(from, bytes as usize, came).map(|()| true),
+            _ => Ok(false),
         }
     }
 
     fn taken(&mut self, from: u32, slot: u32, room: u32) -> Result<(), TransportError> {
         let (world, (tag, _)) = (*self.world(), tags(slot));
         let two = &mut self.ends_mut(from)?.into[(slot % SLOTS) as usize];
-        (two.came, two.fetching, two.room) = (None, None, room as usize);
+        (two.came, two.name, two.fetching, two.room) = (None, None, None, room as usize);
         two.overflow.resize(0);
         two.slot.resize(room as usize);
         Ok(two.slot.receive(&world, from, tag, room as usize)?)
