@@ -234,6 +234,26 @@ static void crooked(umbra_boundary boundary, const struct umbra_arrays *view, ui
     CHECK(((struct arrays *)view->context)->allocated == allocated);
 }
 
+/* A child that was forked off may not send as the same rank, nor end the exchange. */
+static void inherited(umbra_boundary boundary, const struct umbra_arrays *view, const struct umbra_mesh *mesh)
+{
+    struct umbra_boundary_statistics statistics;
+    int sent, status;
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        statistics.size = sizeof statistics;
+        _exit(umbra_boundary_exchange(boundary, view) == -UMBRA_ESTALE &&
+                      umbra_boundary_send(boundary, view, UMBRA_SCOPE_ANY, &sent) == -UMBRA_ESTALE &&
+                      umbra_boundary_remesh(boundary, mesh) == -UMBRA_ESTALE &&
+                      umbra_boundary_statistics(boundary, &statistics) == -UMBRA_ESTALE &&
+                      umbra_boundary_release(boundary) == -UMBRA_ESTALE
+                  ? 0
+                  : 1);
+    }
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 /* A mesh that one rank cannot use is used by none, and the old one stays. */
 static void refused(umbra_boundary boundary, uint32_t rank, const struct umbra_mesh *mesh)
 {
@@ -313,6 +333,8 @@ static void run(umbra_fabric fabric, uint32_t rank, struct ring *ring)
         put_dye(&arrays, ring, rank, round);
         if (round == 0 && owner(ring, 1) == rank)
             without_memory(boundary, &view, rank);
+        if (round == 1 && rank == 0)
+            inherited(boundary, &view, &mesh);
         if (round == 2 && owner(ring, 0) == rank)
             crooked(boundary, &view, ring->ranks);
         if (round % 2 == 0)

@@ -1375,7 +1375,8 @@ int umbra_boundary_is_idle(umbra_boundary boundary, const struct umbra_arrays *a
  * remesh are -UMBRA_EDESTROYED: release it, and make a new fabric. */
 int umbra_boundary_remesh(umbra_boundary boundary, const struct umbra_mesh *mesh);
 int umbra_boundary_statistics(umbra_boundary boundary, struct umbra_boundary_statistics *statistics);
-/* Releases the handle. Ranks that wait for this one find out at their deadline. */
+/* Releases the handle. Ranks that wait for this one find out at their deadline. In a child that was forked off, this and all else of
+ * an exchange of its parent is -UMBRA_ESTALE; on a fabric of umbra.h it may build a rank of its own. */
 int umbra_boundary_release(umbra_boundary boundary);
 
 /* ---- chained calls: a function on many processes of a host, a tree, one answer ---- */

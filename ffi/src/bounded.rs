@@ -8,6 +8,7 @@ use umbra_core::error::Status;
 
 use crate::alone::Owner;
 use crate::exchange::Exchange;
+use crate::maker::Maker;
 use crate::mesh::Mesh;
 use crate::status::{Code, Failure};
 use crate::woven::Kept;
@@ -30,8 +31,9 @@ pub(crate) struct Open<'a> {
     pub(crate) lengths: &'a mut Vec<usize>,
 }
 
-/// The same, for one call at a time.
+/// The same, for one call at a time, of the process that has built it: a child that was forked off would send as the same rank.
 pub(crate) struct Bounded {
+    maker: Maker,
     /// Of an exchange that only one thread may use. Others are refused before they look: the exchange is not in use by them.
     owner: Option<Owner>,
     /// None once it is closed.
@@ -40,11 +42,13 @@ pub(crate) struct Bounded {
 
 impl Bounded {
     pub(crate) fn new(inner: Inner) -> Bounded {
-        Bounded { owner: inner.kept.owner(), inner: Mutex::new(Some(inner)) }
+        Bounded { maker: Maker::this(), owner: inner.kept.owner(), inner: Mutex::new(Some(inner)) }
     }
 
     fn usable(&self) -> Result<(), Failure> {
-        self.owner.map_or(Ok(()), |owner| owner.usable())
+        let heir =
+            "the exchange belongs to the process that forked this one off: build one of another rank in this process";
+        self.owner.map_or_else(|| self.maker.refuse_heirs(heir), |owner| owner.usable())
     }
 
     /// Uses the exchange. Who would wait for another call may be in a callback of it, so nobody waits.
