@@ -40,7 +40,8 @@ pub enum TransportError {
         /// What it returned.
         code: i32,
     },
-    /// The agent of this rank is alive and does nothing, so it cannot be replaced.
+    /// The agent of this rank does nothing and cannot be replaced, because it is alive, or in another space of process numbers, where
+    /// it is not known here whether it is.
     #[error(
         "the agent of rank {rank}, process {pid}, has not looked for {} ms: let it go on, or end it and the rank looks \
          for itself", .idle.as_millis()

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! holder, wish    who looks out for this rank, and who would like to
+//! spaces          in which space of process numbers these are, and all who came before
 //! turns           how often an agent has looked
 //! news            a word a slot: how many peers' messages of which exchange are there
 //! plan            version, epoch, kind, lengths; then for each peer its fingerprint and its channels
@@ -12,7 +13,7 @@
 //! ```
 //!
 //! The words of attended, news, seen and inbox have one writer, the holder: the agent, or the rank itself if there is none. A holder
-//! is replaced only when its process is dead or it has left, so no two ever write.
+//! is replaced only when its process is known to be dead or it has left, so no two ever write.
 
 use umbra_core::atomic::AtomicU64;
 use umbra_core::boundary::Post;
@@ -69,6 +70,11 @@ impl<'s> Board<'s> {
     pub(super) fn post(self) -> Result<Post<'s>, TransportError> {
         let line = self.line(0)?;
         Ok(Post::new(&line[0], &line[1]))
+    }
+
+    /// In which space of process numbers those are that may hold it.
+    pub(super) fn spaces(self) -> Result<&'s AtomicU64, TransportError> {
+        Ok(&self.line(0)?[2])
     }
 
     /// How often an agent has looked, in a line of its own.

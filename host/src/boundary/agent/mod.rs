@@ -10,14 +10,15 @@
 //!
 //! An agent that dies is replaced by each rank for itself, at the next look, and nothing is lost or delivered twice,
 //! for all that an agent knows stands on the boards. A new agent says that it is there and gets each rank at its next
-//! exchange. One that lives and does nothing cannot be replaced, as it may go on at any time: the exchange ends at its
-//! deadline with an error that names it beside the missing channels.
+//! exchange. One that lives and does nothing, or is in another space of process numbers, cannot be replaced, as it may go on at
+//! any time: the exchange ends at its deadline with an error that names it beside the missing channels.
 //!
 //! *Cost*: a load a look for the rank, however many peers it has. Overflow is copied once more.
 
 mod board;
 mod lookout;
 mod name;
+mod space;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,6 +36,7 @@ use crate::sys::segment::{Segment, SegmentError};
 use board::Board;
 use lookout::Lookout;
 use name::{Name, OwnName};
+use space::Space;
 
 /// Looks in vain after which a rank asks who looks out for it, if it does not take [so long](ALIVE) before.
 const LOOKS: u32 = 64;
@@ -76,9 +78,12 @@ impl Agent {
     pub fn attach(segment: Arc<Segment>, extent: Extent) -> Result<Agent, TransportError> {
         let extent = extent.usable();
         segment.at_writable(0, Agent::bytes(extent))?;
-        let ranks = (0..extent.ranks)
-            .map(|rank| Fabric::attach(segment.clone(), extent, rank).map(|fabric| (fabric, Lookout::of_agent(rank))));
-        let ranks = ranks.collect::<Result<_, _>>()?;
+        let space = Space::here();
+        let ranks = (0..extent.ranks).map(|rank| {
+            space.note(Board::of(&segment, extent, rank).spaces()?);
+            Ok((Fabric::attach(segment.clone(), extent, rank)?, Lookout::of_agent(rank)))
+        });
+        let ranks = ranks.collect::<Result<_, TransportError>>()?;
         Ok(Agent { ranks, segment, extent, name: OwnName::new()? })
     }
 
@@ -166,6 +171,7 @@ pub struct Attended {
     fabric: Fabric,
     segment: Arc<Segment>,
     name: OwnName,
+    space: Space,
     /// For the time in which it has no agent.
     lookout: Lookout,
     /// What was fetched, by rank and slot.
@@ -189,10 +195,13 @@ impl Attended {
     pub fn attach(segment: Arc<Segment>, extent: Extent, rank: u32) -> Result<Attended, TransportError> {
         let extent = extent.usable();
         segment.at_writable(0, Agent::bytes(extent))?;
+        let (fabric, name, space) = (Fabric::attach(segment.clone(), extent, rank)?, OwnName::new()?, Space::here());
+        space.note(Board::of(&segment, extent, rank).spaces()?);
         Ok(Attended {
-            fabric: Fabric::attach(segment.clone(), extent, rank)?,
+            fabric,
             segment,
-            name: OwnName::new()?,
+            name,
+            space,
             lookout: Lookout::new(rank),
             spilled: vec![Spill::default(); (extent.ranks * extent.slots) as usize],
             epoch: 0,
@@ -231,7 +240,7 @@ impl Attended {
             if turns != self.turns.0 {
                 self.turns = (turns, self.asked);
             }
-            if !Name(held).is_alive() {
+            if self.space.lives(board.spaces()?, Name(held)) == Some(false) {
                 board.post()?.bury(held);
             }
         }
@@ -293,7 +302,8 @@ impl Transport for Attended {
         }
         if self.sequence != sequence {
             (self.sequence, self.looks) = (sequence, 0);
-            self.board().post()?.hand_over(self.name.word(), |next| Name(next).is_alive());
+            let (board, noted) = (self.board(), self.board().spaces()?);
+            board.post()?.hand_over(self.name.word(), |next| self.space.lives(noted, Name(next)) == Some(true));
         }
         self.looks = self.looks.wrapping_add(1);
         let is_due = self.looks.is_multiple_of(LOOKS) || self.asked.elapsed() > ALIVE;
