@@ -8,7 +8,7 @@
 //!
 //! Source: MPI 3.1, 3.5: messages from one process to another do not overtake each other.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use umbra::boundary::TransportError;
@@ -48,6 +48,8 @@ impl Coming {
 #[derive(Debug)]
 pub(crate) struct Ballot {
     world: Communicator,
+    /// Of this process on it.
+    ends: &'static Cell<Ends>,
     /// Of each rank.
     heard: RefCell<Vec<Votes>>,
     /// What was seen, and is not all here.
@@ -64,19 +66,20 @@ impl Ballot {
         deadline: Option<Duration>,
         prepare: impl FnOnce() -> Result<(), TransportError>,
     ) -> Result<Ballot, TransportError> {
-        match world.ends().get() {
+        let ends = world.ends().ok_or(TransportError::Lent)?;
+        match ends.get() {
             // Until it is made.
-            Ends::None => world.ends().set(Ends::Without(world.rank())),
+            Ends::None => ends.set(Ends::Without(world.rank())),
             Ends::One => return Err(TransportError::HasEnd),
             Ends::Without(rank) => return Err(TransportError::Silent { rank }),
         }
         let heard = RefCell::new(vec![[None; 2]; world.size() as usize]);
-        let mut ballot = Ballot { world, heard, coming: RefCell::default(), sent: Vec::new() };
+        let mut ballot = Ballot { world, ends, heard, coming: RefCell::default(), sent: Vec::new() };
         let until = deadline.and_then(|deadline| Instant::now().checked_add(deadline));
         ballot.meet(BEGIN, until)?;
         prepare()?;
         ballot.meet(READY, until)?;
-        world.ends().set(Ends::One);
+        ends.set(Ends::One);
         Ok(ballot)
     }
 
@@ -86,7 +89,7 @@ impl Ballot {
         for rank in self.others() {
             while self.receive(rank, None)?.map(|came| came.tag) != Some(tag) {
                 if until.is_some_and(|until| Instant::now() > until) {
-                    self.world.ends().set(Ends::Without(rank));
+                    self.ends.set(Ends::Without(rank));
                     return Err(TransportError::Silent { rank });
                 }
                 std::thread::yield_now();
@@ -194,8 +197,8 @@ impl Ballot {
 
 impl Drop for Ballot {
     fn drop(&mut self) {
-        if self.world.ends().get() == Ends::One {
-            self.world.ends().set(Ends::None);
+        if self.ends.get() == Ends::One {
+            self.ends.set(Ends::None);
         }
     }
 }

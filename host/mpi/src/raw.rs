@@ -111,8 +111,8 @@ pub struct Communicator {
     raw: ffi::MPI_Comm,
     rank: u32,
     size: u32,
-    /// Of all copies. It stays for good, as the communicator does.
-    ends: &'static Cell<Ends>,
+    /// Of all copies. It stays for good, as the communicator does; one of the program, which may free it, has none.
+    ends: Option<&'static Cell<Ends>>,
     /// Calls of MPI are made by one thread.
     alone: PhantomData<*const ()>,
 }
@@ -138,7 +138,8 @@ impl Communicator {
     }
 
     /// A communicator of the program itself, for what all of its processes do together; `None` if it is null, or one between two
-    /// groups. No end is made on it, but on a [duplicate](Self::duplicate). From now on its errors are returned, as those of one
+    /// groups. An end on it is refused ([`TransportError::Lent`](umbra::boundary::TransportError::Lent)): it is made on a
+    /// [duplicate](Self::duplicate). From now on its errors are returned, as those of one
     /// that was given to [`of`](Self::of).
     ///
     /// # Errors
@@ -164,7 +165,7 @@ impl Communicator {
         let world = unsafe { ffi::RSMPI_COMM_WORLD };
         // Some libraries raise the errors of requests at all processes' own, whatever communicator they are of.
         return_errors(world)?;
-        Communicator::new(raw)
+        Communicator::found(raw, None)
     }
 
     /// The same processes, where nothing of the program arrives. All processes call this, and it waits for all. None is freed.
@@ -179,14 +180,18 @@ impl Communicator {
         Communicator::new(unsafe { raw.assume_init() })
     }
 
+    /// One that was made here, and is not freed.
     fn new(raw: ffi::MPI_Comm) -> Result<Communicator, MpiError> {
+        Communicator::found(raw, Some(Box::leak(Box::new(Cell::new(Ends::None)))))
+    }
+
+    fn found(raw: ffi::MPI_Comm, ends: Option<&'static Cell<Ends>>) -> Result<Communicator, MpiError> {
         return_errors(raw)?;
         let (mut rank, mut size) = (0, 0);
         // SAFETY: `raw` is a communicator of this process, here and below, and the place is an integer's.
         check("MPI_Comm_rank", unsafe { ffi::MPI_Comm_rank(raw, &raw mut rank) })?;
         // SAFETY: the place is an integer's.
         check("MPI_Comm_size", unsafe { ffi::MPI_Comm_size(raw, &raw mut size) })?;
-        let ends = Box::leak(Box::new(Cell::new(Ends::None)));
         Ok(Communicator { raw, rank: rank as u32, size: size as u32, ends, alone: PhantomData })
     }
 
@@ -233,10 +238,10 @@ impl Communicator {
     /// Whether an end of this process lives on it: then no other one can be made.
     #[must_use]
     pub fn has_end(&self) -> bool {
-        self.ends.get() == Ends::One
+        self.ends.is_some_and(|ends| ends.get() == Ends::One)
     }
 
-    pub(crate) const fn ends(&self) -> &'static Cell<Ends> {
+    pub(crate) const fn ends(&self) -> Option<&'static Cell<Ends>> {
         self.ends
     }
 

@@ -127,6 +127,9 @@ pub enum TransportError {
     /// Two ends of a process would take what is sent to each other.
     #[error("this process has an end among these ranks already: drop it before the next one is made")]
     HasEnd,
+    /// The communicator is the program's own, which may free it.
+    #[error("no end is made on a communicator of the program itself: make it on a duplicate")]
+    Lent,
     /// The message of a strip, where each strip has one, is not as long as the strip, or is not the null that was announced.
     #[error(
         "rank {rank}: {key}: {} bytes came for a strip of {bytes}: both sides must build the same plan", count(.came)
