@@ -118,10 +118,15 @@ static void run(MPI_Comm these, uint32_t rank, uint32_t ranks, uint32_t nodes)
 
     doing = "leave";
     CHECK(umbra_mpi_job_join(world, &session) == -UMBRA_EKIND);
+    /* Alone: who has no job has nobody to tell. */
+    if (rank == 0)
+        CHECK(umbra_mpi_job_members(world, these, members, ranks, &count) == -UMBRA_EKIND);
     must(umbra_group_free(world));
     must(umbra_session_leave(session));
     must(umbra_mpi_job_end(job));
     CHECK(umbra_mpi_job_end(job) == -UMBRA_ESTALE);
+    if (rank == 0)
+        CHECK(umbra_mpi_job_members(job, these, members, ranks, &count) == -UMBRA_ESTALE);
     MPI_Comm_free(&halves);
     free(members);
 }

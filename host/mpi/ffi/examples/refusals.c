@@ -4,6 +4,8 @@
  *        mpirun -n RANKS refusals missing     the last rank does not build; the others are told so, and end all with that code
  */
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -72,8 +74,11 @@ static void exchange(umbra_boundary boundary, uint32_t rank, uint32_t ranks)
 /* What one rank cannot make, none makes; it is told why, and the others who it is. */
 static void create(uint32_t rank, uint32_t ranks)
 {
-    struct umbra_mesh mesh = mesh_of(&ranks), wrong = mesh;
+    uint32_t one = 1;
+    struct umbra_mesh mesh = mesh_of(&ranks), wrong = mesh, alone = mesh_of(&one);
     umbra_fabric fabric = 0;
+    pid_t child;
+    int status;
     doing = "a fabric of no communicator";
     CHECK(umbra_mpi_fabric_create(MPI_COMM_NULL, &mesh, &FIELD, 1, UMBRA_MPI_SLOT, &fabric) == -UMBRA_EINVAL);
     CHECK(told("communicator is null"));
@@ -97,6 +102,12 @@ static void create(uint32_t rank, uint32_t ranks)
     CHECK(umbra_mpi_fabric_create(MPI_COMM_WORLD, &mesh, &FIELD, 1, rank == 0 ? UMBRA_MPI_RMA : UMBRA_MPI_SLOT, &fabric) ==
           -UMBRA_ECONFLICT);
     CHECK(told("all name the same transport, mesh and fields") && fabric == 0);
+    doing = "a fabric in a child";
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0)
+        _exit(umbra_mpi_fabric_create(MPI_COMM_SELF, &alone, &FIELD, 1, UMBRA_MPI_SLOT, &fabric) == -UMBRA_ESTALE ? 0 : 1);
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 struct tried {

@@ -8,6 +8,7 @@
  *
  * - MPI is initialized before, by the program, with any level of threads. What is made over MPI is used and released by the
  *   thread that made it, which may call MPI: in another thread it is -UMBRA_EINVAL, in a child that was forked off -UMBRA_ESTALE.
+ *   So is a call that takes a communicator, in a child of a process that has made one.
  * - It is released before MPI_Finalize. Before MPI_Init each call is -UMBRA_ENOTREADY, after MPI_Finalize -UMBRA_EDESTROYED, and
  *   what was not released stays where it is until the process ends.
  * - Errors of MPI are returned, as -UMBRA_ESYSTEM; the detail has the name of the call and its code. For that MPI_ERRORS_RETURN

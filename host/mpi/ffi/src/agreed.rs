@@ -3,6 +3,9 @@
 //! Calls that make something together have no deadline in MPI. A process that would not make its call, because what its program
 //! has handed in is wrong, says so before, and all are told.
 
+use std::sync::OnceLock;
+
+use umbra::sys::fork;
 use umbra_core::error::Status;
 use umbra_ffi::foreign::{Code, Failure};
 use umbra_mpi::{Communicator, MpiError, Stage};
@@ -10,16 +13,29 @@ use umbra_mpi::{Communicator, MpiError, Stage};
 /// Numbers in which processes must agree: of a fabric its transport, and the words of its window.
 pub(crate) const NUMBERS: usize = 2;
 
-/// Whether MPI may be called.
+/// The life of the process that uses MPI, from its first call here on.
+static USER: OnceLock<u32> = OnceLock::new();
+
+/// Whether MPI may be called by this process.
 pub(crate) fn up() -> Result<(), Failure> {
     match Stage::now() {
-        Stage::Up => Ok(()),
+        Stage::Up => own(),
         Stage::Before => Err(Failure::new(Code::NotReady, "MPI is not initialized: call MPI_Init before")),
         Stage::After => {
             let detail = "MPI is finalized: what goes over it is released before, by the thread that made it";
             Err(Failure::new(Code::Destroyed, detail))
         }
     }
+}
+
+/// Refuses a child that was forked off: its copy of the library talks with the names of its parent.
+fn own() -> Result<(), Failure> {
+    fork::watch();
+    let life = fork::life();
+    if *USER.get_or_init(|| life) == life {
+        return Ok(());
+    }
+    Err(Failure::new(Code::Stale, "MPI belongs to the process that forked this one off, which alone may call it"))
 }
 
 /// A call that MPI refused.

@@ -71,10 +71,8 @@ pub unsafe extern "C" fn umbra_mpi_job_members(
     count: *mut usize,
 ) -> c_int {
     enter(|| {
-        // Whoever may not call MPI does not even say so over MPI.
-        if let Ok(Some(refused)) = foreign::with(job, |job: &Job| Ok(job.get().err())) {
-            return Err(refused);
-        }
+        // Whoever may not call MPI does not even say so over MPI, and who has no job is none of those that may.
+        foreign::with(job, |job: &Job| job.get().map(drop))?;
         // SAFETY: the caller's promise.
         let program = unsafe { of_program(communicator) }?;
         let mine = with_job(job, |job| Ok(job.seat().rank));
