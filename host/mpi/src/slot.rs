@@ -14,8 +14,8 @@
 //!
 //! A message that is not as long as its head says is refused, with the rank that has sent it: it has no part for each strip.
 //!
-//! *Cost*: two calls of MPI a message, three more where not all of it fits, and one test a look; a copy from the field and one into it; the head of what came is
-//! read once more.
+//! *Cost*: two calls of MPI a message, three more where not all of it fits, and one test a look; a copy from the field and one
+//! into it; the head of what came is read once more.
 
 use std::time::Duration;
 
@@ -89,6 +89,8 @@ struct Ends {
     head: usize,
     /// The same of a message from it.
     head_of: usize,
+    /// Bytes of all its strips: more can be beside no slot.
+    dense_of: usize,
 }
 
 /// One rank's end.
@@ -170,8 +172,11 @@ impl Transport for MpiSlot {
         for peer in peers {
             let (out, room) = (peer.out(), peer.slot_bytes() as usize);
             let [head, head_of] = [&out, &peer.inbound()].map(|entries| HEAD + bitmap_bytes(entries.len() as u32));
-            let payload: u64 = entries[out.start as usize..out.end as usize].iter().map(Entry::bytes).sum();
-            let dense = usize::try_from(payload).unwrap_or(usize::MAX).saturating_add(head);
+            let [payload, dense_of] = [&out, &peer.inbound()].map(|part| {
+                let bytes: u64 = entries[part.start as usize..part.end as usize].iter().map(Entry::bytes).sum();
+                usize::try_from(bytes).unwrap_or(usize::MAX)
+            });
+            let dense = payload.saturating_add(head);
             let mut into: Vec<_> = (0..SLOTS).map(|_| Two::new(room, 0)).collect();
             for (slot, two) in (0..).zip(&mut into) {
                 two.slot.receive(&world, peer.rank(), tags(slot).0, room)?;
@@ -180,7 +185,7 @@ impl Transport for MpiSlot {
             let ranks = self.peers.len() as u32;
             let place = self.peers.get_mut(peer.rank() as usize);
             *place.ok_or(TransportError::NoRank { rank: peer.rank(), ranks })? =
-                Some(Ends { out, into, head, head_of });
+                Some(Ends { out, into, head, head_of, dense_of });
         }
         Ok(())
     }
@@ -239,10 +244,15 @@ impl Transport for MpiSlot {
 
     fn fetch(&mut self, from: u32, slot: u32, bytes: u32) -> Result<bool, TransportError> {
         let (world, (_, tag)) = (*self.world(), tags(slot));
-        let two = &mut self.ends_mut(from)?.into[(slot % SLOTS) as usize];
+        let ends = self.ends_mut(from)?;
+        let (most, two) = (ends.dense_of, &mut ends.into[(slot % SLOTS) as usize]);
         if two.fetching.is_none() {
             // Messages do not overtake each other, so this is the oldest, which may be of a message that was refused.
             let Some(seen) = world.probe(from, tag)? else { return Ok(false) };
+            if seen.saturating_sub(NAME) > most {
+                let (bytes, came) = (u64::from(bytes), Some(seen as u64));
+                return Err(TransportError::MessageSize { rank: from, bytes, came });
+            }
             two.overflow.resize(seen);
             two.overflow.receive(&world, from, tag, seen)?;
             two.fetching = Some(Fetching::Coming(seen));

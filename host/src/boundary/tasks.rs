@@ -280,7 +280,8 @@ impl<T: Transport> Boundary<T> {
     /// exchange is over then, and the next may begin.
     ///
     /// # Errors
-    /// [`BoundaryError::NotReceived`] before receiving was ready, with the first channel that is missing. After one about an array, put that right and call again.
+    /// [`BoundaryError::NotReceived`] before receiving was ready, with the first channel that is missing. After one about an array,
+    /// put that right and call again.
     pub fn set(&mut self, view: &mut impl Fields, scope: Scope) -> Result<(), BoundaryError> {
         self.usable()?;
         for &half in scope.halves() {
