@@ -5,13 +5,14 @@
 
 use umbra::call::{Capacities, Heap};
 use umbra_core::chain::{
-    Action, BUDGET_MAX, Call, Caps, Config, Data, Life, Machine, Mode, Node, Plan, RegisterError, StartError, Tag,
-    Verdict,
+    Action, BUDGET_MAX, Call, Caps, Code, Config, Data, Life, Machine, Mode, Node, Outcome, Plan, Record,
+    RegisterError, Stage, StartError, Tag, Verdict,
 };
 use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
 use umbra_core::tree::explicit::{self, BadTree, ROOT, Reason};
-use umbra_tests::chain::{End, Planned, SUM, World, sum_over};
+use umbra_tests::chain::check::{failed, origins};
+use umbra_tests::chain::{Act, End, Planned, SUM, World, sum_over};
 
 fn machine(capacities: Capacities, config: Config) -> Machine<Heap> {
     let mut machine = capacities.machine(config).unwrap();
@@ -166,6 +167,84 @@ fn s18_limits_and_what_is_just_within_them() {
     let shape = Shape::kary(5).unwrap();
     let all = Call { plan: Plan::Shape(shape), ..Call::new(SUM, &many[..99]) };
     machine.start(&all, Time(1)).unwrap();
+}
+
+#[test]
+fn s18_nothing_hangs_below_the_last_level_that_a_byte_counts() {
+    for at_home in [false, true] {
+        let config = Config { classes: 0, ..Config::new(Node(0), Life(1)) };
+        let capacities = Capacities { calls: 260, call_bytes: 32 << 10, ..Capacities::new(257) };
+        let mut world = World::with(1, capacities, config);
+        if at_home {
+            world.house(0..257);
+        }
+        let mut chain = sum_over(0..257);
+        (chain.call.plan, chain.call.budget) = (Plan::Shape(Shape::CHAIN), Lapse::from_secs(30));
+        assert_eq!(world.start(&chain), Err(StartError::TooDeep { height: 256, max: 255 }));
+        chain.members.pop();
+        assert_eq!(world.call(&chain).sum(), Some((0..256).sum()));
+        // The function of the last one makes a call, whose maker would be the next.
+        world.script.functions.insert(Node(255), Act::Within);
+        let end = world.call(&chain);
+        assert_eq!(origins(failed(&end).1), [(255, Stage::Func, Code::Fault)]);
+    }
+}
+
+/// Has member 0 make a call over a chain, of which member 1 is told that it is so deep; how the call ends, and what runs.
+fn told_depth(class: u8, members: &[Node], home: &[Node]) -> (Vec<Record>, u64) {
+    let capacities = Capacities { call_bytes: 4096, ..Capacities::new(4) };
+    let config = |node| Config { classes: 0, ..Config::new(Node(node), Life(1)) };
+    let [mut first, mut second] = [0, 1].map(|node| machine(capacities, config(node)));
+    home.iter().for_each(|&node| second.house(node).unwrap());
+    let call = Call { plan: Plan::Shape(Shape::CHAIN), at_root: false, ..Call::new(SUM, members) };
+    let (handle, mut buffer) = (first.start(&call, Time(1)).unwrap(), vec![0; 1 << 16]);
+    for _ in 0..2 {
+        while let Some(action) = first.poll(Time(1), &mut buffer) {
+            if let Action::Send { from, to, len_bytes } = action {
+                buffer[17] = class;
+                second.on_message(from, to, &buffer[..len_bytes], Time(1)).unwrap();
+            }
+        }
+        while let Some(action) = second.poll(Time(1), &mut buffer) {
+            match action {
+                Action::Run { handle, .. } if class == u8::MAX && members.len() == 1 => {
+                    let inner = Call { within: Some(handle), ..Call::new(SUM, &[]) };
+                    let error = second.start(&inner, Time(1)).unwrap_err();
+                    assert_eq!(error, StartError::TooDeep { height: 256, max: 255 });
+                    second.finish(handle, Verdict::Fault(1)).unwrap();
+                }
+                Action::Run { handle, .. } => _ = second.finish(handle, Verdict::Done).unwrap(),
+                Action::Send { from, to: Node(0), len_bytes } => {
+                    first.on_message(from, Node(0), &buffer[..len_bytes], Time(1)).unwrap();
+                }
+                other => panic!("{other:?} of a call that ends at its last level"),
+            }
+        }
+    }
+    let Some(Outcome::Failed(report)) = first.outcome(handle).unwrap() else { panic!("it goes on") };
+    let records = report.records().collect();
+    first.release(handle).unwrap();
+    assert!(first.poll(Time(1), &mut buffer).is_none() && first.is_empty() && second.is_empty());
+    (records, second.figures().runs)
+}
+
+#[test]
+fn s22_a_request_that_says_that_it_is_deeper_than_a_byte_counts_is_refused() {
+    let all = nodes(1..4);
+    let record =
+        |origin, stage, code, depth, aux, count| Record { origin: Node(origin), stage, code, depth, aux, count };
+    // At the last level a member alone does its part, and nobody below it.
+    let alone = vec![record(1, Stage::Func, Code::Fault, 255, 1, 1)];
+    assert_eq!(told_depth(255, &all[..1], &[]), (alone, 1));
+    for home in [&[][..], &all[1..]] {
+        let refused = vec![record(1, Stage::Setup, Code::Malformed, 255, 0, 3)];
+        assert_eq!(told_depth(255, &all, home), (refused, 0));
+    }
+    // Whoever comes to it first refuses it: at home or for those elsewhere.
+    for home in [&all[1..2], &all[1..]] {
+        let refused = vec![record(3, Stage::Setup, Code::Malformed, 255, 0, 1)];
+        assert_eq!(told_depth(254, &all, home), (refused, 2));
+    }
 }
 
 #[test]

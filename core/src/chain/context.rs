@@ -202,6 +202,11 @@ impl Context {
         is_due && !self.walk.was_tried && self.layout.frames > 0 && !self.led
     }
 
+    /// The class of what hangs below; `None` if nothing can, for a byte counts the classes.
+    pub(super) const fn class_below(&self) -> Option<u8> {
+        self.class.checked_add(1)
+    }
+
     /// How much is in an answer at most.
     pub(super) const fn sent(&self) -> Caps {
         self.caps.sent(self.mode)

@@ -39,7 +39,7 @@ impl<S: Storage> Machine<S> {
                 context.cursor += 1;
                 continue;
             };
-            let from = context.node;
+            let (from, class) = (context.node, context.class_below());
             let to = self.member(id, kid.piece.start)?;
             let peer = self.peers.as_ref().get(to.index());
             if peer.is_some_and(|peer| peer.at_home) {
@@ -56,11 +56,7 @@ impl<S: Storage> Machine<S> {
                         self.want_room(id, now);
                         return Some(Sent::Nothing);
                     }
-                    Err((code, aux)) => {
-                        self.contexts.get_mut(id).ok()?.cursor += 1;
-                        let record = self.refusal(id, to, code, aux, kid.piece.len)?;
-                        self.kid_failed(id, at, refused(&record), [record].into_iter());
-                    }
+                    Err(why) => self.refuse_for(id, at, to, why, kid.piece.len)?,
                 }
                 if self.contexts.get(id).is_ok_and(Context::forwards) {
                     continue;
@@ -75,7 +71,14 @@ impl<S: Storage> Machine<S> {
                 }
                 return Some(Sent::Nothing);
             }
-            let len_bytes = self.emit_down(id, at, kid, now, buffer)?;
+            let Some(class) = class else {
+                self.refuse_for(id, at, to, (Code::Malformed, 0), kid.piece.len)?;
+                if self.contexts.get(id).is_ok_and(Context::forwards) {
+                    continue;
+                }
+                return Some(Sent::Nothing);
+            };
+            let len_bytes = self.emit_down(id, at, kid, class, now, buffer)?;
             let ask_at = now + self.config.ask;
             let context = self.contexts.get_mut(id).ok()?;
             context.cursor += 1;
@@ -87,10 +90,14 @@ impl<S: Storage> Machine<S> {
         }
     }
 
-    /// The record of a child that lives here and cannot carry a call out.
-    fn refusal(&self, id: Handle, origin: Node, code: Code, aux: u32, count: u32) -> Option<Record> {
-        let depth = self.contexts.get(id).ok()?.class + 1;
-        Some(Record { origin, stage: Stage::Setup, code, depth, aux, count })
+    /// Refuses a call in the name of a child that cannot carry it out, and that nothing is sent to for that.
+    fn refuse_for(&mut self, id: Handle, at: u16, origin: Node, (code, aux): (Code, u32), count: u32) -> Option<()> {
+        let context = self.contexts.get_mut(id).ok()?;
+        context.cursor += 1;
+        let depth = context.class_below().unwrap_or(u8::MAX);
+        let record = Record { origin, stage: Stage::Setup, code, depth, aux, count };
+        self.kid_failed(id, at, refused(&record), [record].into_iter());
+        Some(())
     }
 
     /// Until when a child of a call has, in microseconds.
@@ -99,12 +106,12 @@ impl<S: Storage> Machine<S> {
         u32::try_from((left.0 - Self::slack(left, height).0) / 1000).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Writes the message that is due to a child; it is not due any more.
-    fn emit_down(&mut self, id: Handle, at: u16, kid: Kid, now: Time, buffer: &mut [u8]) -> Option<usize> {
+    /// Writes the message that is due to a child in its class; it is not due any more.
+    fn emit_down(&mut self, id: Handle, at: u16, kid: Kid, class: u8, now: Time, buffer: &mut [u8]) -> Option<usize> {
         let (context, own, came) = self.parts(id)?;
         let edge = edge_to(id, at);
         let attempts = kid.attempts.saturating_add(1);
-        let head = Head { class: context.class + 1, attempt: attempts, ..Head::new(Kind::Request, context.call, edge) };
+        let head = Head { class, attempt: attempts, ..Head::new(Kind::Request, context.call, edge) };
         let (emitted, changed) = match kid.stand {
             Stand::ToSend => {
                 let list = came.packed(&context.layout, kid.piece)?;

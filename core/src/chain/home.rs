@@ -53,8 +53,9 @@ impl<S: Storage> Machine<S> {
     /// Has a child that lives here take its place; `Err` if it has no room, or cannot do it.
     pub(super) fn adopt(&mut self, id: Handle, at: u16, kid: Kid, node: Node) -> Result<Handle, (Code, u32)> {
         let parent = self.contexts.get(id).map_err(|Stale| (Code::Malformed, 0))?;
-        let (call, class, shared) = (parent.call, parent.class + 1, parent.shared);
-        let waiter = Waiter::of_child(id, parent);
+        let class = parent.class_below().ok_or((Code::Malformed, 0))?;
+        let (call, shared) = (parent.call, parent.shared);
+        let waiter = Waiter::of_child(id, parent, class);
         let stood = self.step_forward(&waiter);
         if !self.admits(class) {
             self.await_room(waiter, stood);
@@ -80,7 +81,8 @@ impl<S: Storage> Machine<S> {
     /// Takes a place for a child that lives here, which may have one.
     pub(super) fn settle(&mut self, id: Handle, at: u16, kid: Kid, node: Node) -> Result<Handle, (Code, u32)> {
         let parent = self.contexts.get(id).map_err(|Stale| (Code::Malformed, 0))?;
-        let (class, source) = (parent.class + 1, parent.source);
+        let class = parent.class_below().ok_or((Code::Malformed, 0))?;
+        let source = parent.source;
         let (kids, below) = match parent.layout.stated {
             false => (parent.shape.fan_out(kid.piece.len), kid.piece.len - 1),
             true => {

@@ -67,15 +67,15 @@ impl Waiter {
         Waiter { at: to, who: from, call, edge, attempt, class, ..Waiter::EMPTY }
     }
 
-    /// A child of this call that lives here.
-    pub(super) fn of_child(above: Handle, context: &Context) -> Waiter {
-        let Context { node, call, class, .. } = *context;
-        Waiter { at: node, who: node, call, edge: edge_to(above, 0), class: class + 1, ..Waiter::EMPTY }
+    /// A child of this call that lives here, in its class.
+    pub(super) fn of_child(above: Handle, context: &Context, class: u8) -> Waiter {
+        let Context { node, call, .. } = *context;
+        Waiter { at: node, who: node, call, edge: edge_to(above, 0), class, ..Waiter::EMPTY }
     }
 
     /// A call that a function makes as part of this one.
-    fn of_start(outer: Handle, context: &Context) -> Waiter {
-        Waiter { edge: edge_to(outer, NO_KID), ..Waiter::of_child(outer, context) }
+    fn of_start(outer: Handle, context: &Context, class: u8) -> Waiter {
+        Waiter { edge: edge_to(outer, NO_KID), ..Waiter::of_child(outer, context, class) }
     }
 
     fn is(&self, other: &Waiter) -> bool {
@@ -283,7 +283,7 @@ impl<S: Storage> Machine<S> {
 
     /// Whether a call may begin here, in its turn if it is part of another one.
     pub(super) fn admits_start(&mut self, class: u8, within: Option<Handle>) -> bool {
-        let outer = within.and_then(|id| Some(Waiter::of_start(id, self.contexts.get(id).ok()?)));
+        let outer = within.and_then(|id| Some(Waiter::of_start(id, self.contexts.get(id).ok()?, class)));
         let stood = outer.and_then(|waiter| self.step_forward(&waiter));
         let admits = self.admits(class);
         if let Some(waiter) = outer.filter(|_| !admits) {

@@ -118,7 +118,11 @@ impl<S: Storage> Machine<S> {
         let malformed = (Code::Malformed, 0);
         let list = request.list;
         let whole = list.sizes.is_none_or(|sizes| sizes.first() == Some(list.len));
-        let is_deep = self.config.classes > 0 && head.class >= self.config.classes;
+        let is_deep = match self.config.classes {
+            // A byte counts the levels, and nothing hangs below the last one.
+            0 => head.class == u8::MAX && list.len > 1,
+            classes => head.class >= classes,
+        };
         // Nobody combines the replies below.
         let is_lost = request.callback == Tag::NONE && request.caps.bytes() > 0 && list.len > 1;
         if list.first() != Some(to.0) || !list.may_be_of(head.call.root) || !whole || is_deep || is_lost {

@@ -249,12 +249,12 @@ impl<S: Storage> Machine<S> {
         }
         let deadline = now + call.budget;
         let (class, deadline) = match call.within {
-            None => (0, deadline),
+            None => (0_u32, deadline),
             Some(outer) => {
                 let outer = self.contexts.get(outer).ok().filter(|outer| outer.is_going_on());
                 let outer = outer.ok_or(StartError::StaleWithin)?;
                 // What the outer call keeps for its report to come up is not for calls that it waits for.
-                (outer.class + 1, deadline.min(Time(outer.deadline.0.saturating_sub(outer.slack.0))))
+                (u32::from(outer.class) + 1, deadline.min(Time(outer.deadline.0.saturating_sub(outer.slack.0))))
             }
         };
         let budget = deadline.since(now);
@@ -302,6 +302,8 @@ impl<S: Storage> Machine<S> {
             }
             plan => self.room(plan, class, sizes, &among),
         }?;
+        // Whoever is deeper than a byte counts has no room.
+        let class = class as u8;
         if (class == 0 && self.open >= self.config.open_max) || !self.admits_start(class, call.within) {
             return Err(StartError::WouldBlock);
         }
@@ -356,12 +358,12 @@ impl<S: Storage> Machine<S> {
     fn room(
         &mut self,
         plan: Plan<'_>,
-        class: u8,
+        class: u32,
         sizes: Sizes,
         among: &Among<'_>,
     ) -> Result<(Laid, Layout), StartError> {
         let laid = self.lay_out(plan, among)?;
-        let height = u32::from(class) + laid.height;
+        let height = class + laid.height;
         let max = u32::from(self.config.classes.checked_sub(1).unwrap_or(u8::MAX));
         if height > max {
             return Err(StartError::TooDeep { height, max });

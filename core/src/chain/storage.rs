@@ -69,7 +69,8 @@ pub struct Config {
     /// In which life.
     pub life: Life,
     /// Classes of calls by depth, each with a place of its own; 0 if all members together never have more calls open
-    /// than this one has places. Deeper trees than there are classes are refused.
+    /// than this one has places. Deeper trees than there are classes are refused, and with 0 those that end more than 255 levels
+    /// below the maker of the outermost call.
     pub classes: u8,
     /// Calls that this member may have open itself; those within another call do not count, for that may wait for them.
     pub open_max: u16,

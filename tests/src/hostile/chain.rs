@@ -49,10 +49,14 @@ fn conversation(mode: Mode) -> Vec<u8> {
     script
 }
 
-/// Plays a script.
-pub(super) fn feed(mut script: &[u8]) {
+/// Plays a script, to a machine with a place for each depth and to one with places for all.
+pub(super) fn feed(script: &[u8]) {
+    [3, 0].into_iter().for_each(|classes| play(script, classes));
+}
+
+fn play(mut script: &[u8], classes: u8) {
     let config = Config {
-        classes: 3,
+        classes,
         ask: Lapse::from_millis(1),
         silence: Lapse::from_millis(20),
         ..Config::new(Node(1), Life(1))
