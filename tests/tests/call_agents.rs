@@ -7,13 +7,13 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use umbra::admin::{self, Body as _, ops};
 use umbra::ask::{Asker, Target};
-use umbra::call::{JoinError, Member, Number, Operator, Station, WaitError, built_in, reduction};
+use umbra::call::{JoinError, Member, Number, Operator, Station, WaitError, built_in, probe, reduction};
 use umbra::link::{Address, socket_path};
 use umbra::secret::Secret;
 use umbra::session::{Calls, SessionError};
@@ -68,10 +68,15 @@ impl Agent {
         (station, calls.residents)
     }
 
+    fn command(&self) -> Command {
+        let mut command = Command::new(&rig::programs().0);
+        command.args(["--color", "never", "call", "--timeout", "30s", "--job"]).arg(self.scratch.path());
+        command
+    }
+
     fn umbra_call(&self, arguments: &[&str]) -> (Output, String) {
-        let output = Command::new(&rig::programs().0)
-            .args(["--color", "never", "call", "--timeout", "30s", "--job"])
-            .arg(self.scratch.path())
+        let output = self
+            .command()
             .args(if arguments.contains(&"--deadline") { &[][..] } else { &["--deadline", "20s"] })
             .args(arguments)
             .output()
@@ -271,6 +276,43 @@ fn umbra_call_is_one_object_for_programs() {
         (&2.into(), &serde_json::json!([6, 7])),
         "{failed:#}"
     );
+}
+
+/// Whether the members at the agent remember what they run.
+fn is_watched(maker: &mut Member, members: &[Node]) -> bool {
+    let handle = maker.start(&Call { at_root: false, ..built_in::barrier(members) }).unwrap();
+    let named = probe::named(maker.call_id(handle).unwrap());
+    maker.wait(handle, LONG).unwrap();
+    !reply(maker, &probe::trace(members, &named, 4096)).is_empty()
+}
+
+#[test]
+fn members_forget_what_they_ran_when_whoever_watched_them_is_gone() {
+    let agent = Agent::start("call-watched", 8);
+    let (station, _) = agent.meet();
+    let (mut maker, members) = (maker(&station, 8), (0..8).map(Node).collect::<Vec<_>>());
+    maker.serve_probe().unwrap();
+    let mut until = |wanted: bool| {
+        let begun = Instant::now();
+        while is_watched(&mut maker, &members) != wanted {
+            assert!(begun.elapsed() < LONG, "are they watched? {}", !wanted);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    // A call that is refused when they are watched already.
+    let (output, text) = agent.umbra_call(&["broadcast", "--data", &"x".repeat(9000)]);
+    assert!(output.status.code() == Some(1) && text.contains("the call needs 9"), "{text}");
+    until(false);
+    // One that hangs, until a signal ends it.
+    let mut command = agent.command();
+    let hangs = command.args(["barrier", "--fail", "3@hang", "--deadline", "60s"]).stdout(Stdio::null());
+    let mut hangs = Guarded::from(hangs.stderr(Stdio::null()).spawn().unwrap());
+    until(true);
+    std::thread::sleep(Duration::from_millis(300));
+    until(true);
+    kill_process(Pid::from_child(&hangs), Signal::TERM).unwrap();
+    assert!(!hangs.wait().unwrap().success());
+    until(false);
 }
 
 /// Ranks that are killed and reaped however the test ends.

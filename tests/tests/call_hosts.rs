@@ -89,6 +89,38 @@ fn s65_a_call_crosses_once_down_and_once_up_for_each_other_host() {
     assert_eq!(crossed, [30, 10, 10, 10], "a tree that nobody stated: the first agent sends to all others");
 }
 
+#[test]
+fn members_on_other_hosts_forget_what_they_ran_when_whoever_watched_them_is_gone() {
+    let hosts = Hosts::start("hosts-watched", 2, 4);
+    let mut maker = Maker::on(&hosts, 0);
+    let (members, station) = (maker.everywhere.clone(), hosts.meet(0));
+    let seat = Node(station.shape().first + 2 * hosts.residents + 1);
+    let mut watcher = Member::join(&station, seat).unwrap();
+    watcher.serve_probe().unwrap();
+    let orders = probe::orders(true, None);
+    let watch = Call { at_root: false, budget: BUDGET, ..probe::watch(&members, &orders) };
+    let handle = watcher.start(&watch).unwrap();
+    watcher.wait(handle, LONG).unwrap();
+    let mut seen = || {
+        let barrier = Call { at_root: false, budget: BUDGET, ..built_in::barrier(&members) };
+        let handle = maker.member.start(&barrier).unwrap();
+        let named = probe::named(maker.member.call_id(handle).unwrap());
+        maker.member.wait(handle, LONG).unwrap();
+        let mut nodes: Vec<Node> =
+            probe::runs(&maker.reply(&probe::trace(&members, &named, 4096))).map(|run| run.node).collect();
+        nodes.sort();
+        nodes.dedup();
+        nodes
+    };
+    assert_eq!(seen(), members);
+    drop(watcher);
+    let begun = Instant::now();
+    while !seen().is_empty() {
+        assert!(begun.elapsed() < LONG, "they are watched by nobody");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// The list of such a call is longer than a message between agents, if every member is named.
 #[test]
 fn a_call_reaches_more_members_than_a_message_has_names() {

@@ -223,6 +223,9 @@ impl Member {
                     self.outbox.retain(|&(_, to, _)| to != node);
                     self.replies.gone(node);
                     self.machine.on_gone(node, now());
+                    if let Some(probe) = &self.probe {
+                        probe.gone(node);
+                    }
                     reclaim(life);
                     Life(0)
                 }

@@ -2,7 +2,8 @@
 //!
 //! A member that is [probed](Member::serve_probe) has two functions more. [`WATCH`] has everybody remember the runs of its
 //! functions from now on, or forget them, and fail at a given place once. [`TRACE`] gathers what is remembered of one call.
-//! Runs of these two are not remembered, and do not fail on purpose.
+//! Runs of these two are not remembered, and do not fail on purpose. When the member that has begun to watch is gone, whatever
+//! ended it, the others forget them by themselves.
 //!
 //! *Cost*: while nobody watches, one load a run; the runs that are remembered have their places from the start.
 
@@ -125,6 +126,8 @@ pub const fn trace<'a>(members: &'a [Node], call: &'a [u8; 12], bytes: u32) -> C
 struct Seen {
     runs: VecDeque<(CallId, Run)>,
     armed: Option<Armed>,
+    /// Who has wanted last that runs are remembered.
+    by: Option<Node>,
 }
 
 /// A member that is to fail in a call of whoever wanted that, and of nobody else: who wanted it may be gone by then.
@@ -146,7 +149,7 @@ pub(super) struct Probe {
 
 impl Probe {
     fn new() -> Probe {
-        let seen = Seen { runs: VecDeque::with_capacity(RUNS), armed: None };
+        let seen = Seen { runs: VecDeque::with_capacity(RUNS), armed: None, by: None };
         Probe { on: Arc::new(AtomicU32::new(0)), seen: Arc::new(Mutex::new(seen)), own: [0; 2] }
     }
 
@@ -215,17 +218,34 @@ impl Probe {
             _ => None,
         };
         let at = Node(u32::from_le_bytes([a, b, c, d]));
+        let maker = (work.call.root, work.call.life);
         let mut seen = self.seen();
         // Every member that lives here runs this, and has no say about the others.
         if at == work.node || on == 0 {
-            let maker = (work.call.root, work.call.life);
             seen.armed = fault.map(|fault| Armed { maker, at, fault });
         }
         if on == 0 {
-            seen.runs.clear();
+            self.forget(seen);
+        } else {
+            seen.by = Some(work.call.root);
+            self.on.store(u32::from(on), Ordering::Relaxed);
         }
-        self.on.store(u32::from(on), Ordering::Relaxed);
         Verdict::Done
+    }
+
+    /// A member has died, and its next life has asked for nothing yet: if it has watched, nobody asks for what is remembered.
+    pub(super) fn gone(&self, node: Node) {
+        let mut seen = self.seen();
+        if seen.by == Some(node) {
+            seen.armed = None;
+            self.forget(seen);
+        }
+    }
+
+    fn forget(&self, mut seen: MutexGuard<'_, Seen>) {
+        seen.runs.clear();
+        seen.by = None;
+        self.on.store(0, Ordering::Relaxed);
     }
 
     fn trace(&self, work: &mut Work<'_>) -> Verdict {

@@ -247,7 +247,7 @@ impl Call {
             }
         }
         let off = probe::orders(false, None);
-        // It is a courtesy: without it the members go on remembering the last runs.
+        // They forget the runs as well when they see that this member is gone, as it is after a signal or a refusal.
         let _ = whole(own, &within(probe::watch(members, &off)));
         runs.sort_by_key(|run| run.began);
         let absent = match &outcome {
