@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::Capacities;
-use umbra_core::chain::{Caps, Code, Config, Life, Mode, Node, Plan, Stage};
-use umbra_core::time::Lapse;
+use umbra_core::chain::{Action, Call, Caps, Code, Config, Life, Mode, Node, Outcome, Plan, RESPONSE, Stage, Verdict};
+use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
 use umbra_tests::chain::check::{failed, fifteen, origins, tallies};
 use umbra_tests::chain::{Act, Planned, SUM, World, sum_over};
@@ -242,6 +242,50 @@ fn s31_all_failures_are_collected() {
     let combined = |(at, child): (u32, u32)| world.combined.keys().any(|key| (key.1, key.2) == (Node(at), Node(child)));
     // What failed below answers badly, so its parents combine only the others.
     assert!(good.into_iter().skip(2).filter(|&pair| pair != (2, 6)).all(combined));
+}
+
+/// The answers of all children wait when the function of their parent fails, which takes no more of the stack for more of them.
+#[test]
+fn s31_a_function_that_fails_when_thousands_have_answered_waits_for_nobody() {
+    const MEMBERS: u32 = 20_000;
+    let late = || {
+        let capacities = Capacities { calls: 2, call_bytes: 1 << 20, ..Capacities::new(MEMBERS) };
+        let config = Config { message_max: 1 << 20, ..Config::new(Node(0), Life(1)) };
+        let mut machine = capacities.machine(config).unwrap();
+        machine.register(SUM).unwrap();
+        let all: Vec<Node> = (0..MEMBERS).map(Node).collect();
+        let call = Call {
+            callback: SUM,
+            caps: Caps { header: 0, data: 8 },
+            plan: Plan::Shape(Shape::FLAT),
+            mode: Mode::CUT_THROUGH | Mode::COLLECT,
+            ..Call::new(SUM, &all)
+        };
+        let handle = machine.start(&call, Time(1)).unwrap();
+        let (mut buffer, mut answers) = (vec![0; 4096], Vec::new());
+        loop {
+            match machine.poll(Time(1), &mut buffer) {
+                Some(Action::Send { to, .. }) => {
+                    // The head of the request as a response to it, of eight bytes, and one member.
+                    let mut answer = [0; RESPONSE + 8];
+                    answer[..24].copy_from_slice(&buffer[..24]);
+                    (answer[1], answer[2], answer[16], answer[28], answer[32]) = (2, 0, 0, 8, 1);
+                    answers.push((to, answer));
+                }
+                Some(Action::Run { .. }) => break,
+                other => panic!("{other:?} before the function runs"),
+            }
+        }
+        for (from, answer) in &answers {
+            machine.on_message(*from, Node(0), answer, Time(1)).unwrap();
+        }
+        machine.finish(handle, Verdict::Fault(42)).unwrap();
+        assert_eq!(machine.poll(Time(1), &mut buffer), Some(Action::Ended { handle }));
+        let Some(Outcome::Failed(report)) = machine.outcome(handle).unwrap() else { panic!("it failed") };
+        assert_eq!(report.tallies, tallies(MEMBERS - 1, 1, 0, 0));
+        assert_eq!(origins(&report.records().collect::<Vec<_>>()), [(0, Stage::Func, Code::Fault)]);
+    };
+    std::thread::Builder::new().stack_size(256 << 10).spawn(late).unwrap().join().unwrap();
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Running the user's code: when it is due, and what follows from it.
 
 use super::below::HeaderBelow;
-use super::context::{NO_KID, Out, Own, State};
+use super::context::{Context, NO_KID, Out, Own, State};
 use super::kids::{Kid, Kids, Stand};
 use super::machine::{Action, Handle, Machine};
 use super::message::span_of;
@@ -50,6 +50,9 @@ impl<S: Storage> Machine<S> {
     pub(super) fn gather(&mut self, id: Handle) -> Gathered {
         let Some((context, mut kids)) = self.with_kids(id) else { return Gathered::Wait };
         let combines = !context.cancelled && context.own == Own::Ok;
+        if !combines {
+            pass_over(context, &mut kids);
+        }
         let mut before = NO_KID;
         let mut at = context.parked.0;
         let in_order = context.mode.contains(Mode::ORDERED);
@@ -63,12 +66,9 @@ impl<S: Storage> Machine<S> {
         while at != NO_KID {
             let Some(kid) = kids.get(at) else { break };
             let is_next = !in_order || kids.iter().take(usize::from(at)).all(|(_, kid)| kid.is_over());
-            if is_next || !combines {
+            if is_next {
                 self.unpark(id, before, at);
-                if combines {
-                    return Gathered::Run(at);
-                }
-                return self.gather(id);
+                return Gathered::Run(at);
             }
             (before, at) = (at, kid.next);
         }
@@ -232,6 +232,17 @@ impl<S: Storage> Machine<S> {
         }
         Ok(())
     }
+}
+
+/// Answers that are not to be combined count as dealt with, as many as there are.
+fn pass_over(context: &mut Context, kids: &mut Kids<'_>) {
+    let mut at = context.parked.0;
+    while let Some(kid) = kids.get(at) {
+        kids.set(at, Kid { stand: Stand::Over, next: NO_KID, ..kid });
+        context.pend -= 1;
+        at = kid.next;
+    }
+    context.parked = (NO_KID, NO_KID);
 }
 
 /// The data of a request, of the bytes that stand for it.
