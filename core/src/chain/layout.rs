@@ -98,8 +98,8 @@ impl Layout {
         let reply = sizes.caps.bytes().checked_next_multiple_of(8)?;
         let records = if sizes.collect { RECORDS } else { 1 };
         let kids_at = reply;
-        let records_at = kids_at + usize::from(kids) * KID;
-        let park_at = records_at + records * Record::BYTES;
+        let records_at = kids_at.checked_add(usize::from(kids) * KID)?;
+        let park_at = records_at.checked_add(records * Record::BYTES)?;
         let parked = if sizes.parks { reply.checked_mul(usize::from(kids))? } else { 0 };
         let frames_at = park_at.checked_add(parked)?;
         let below_at = frames_at.checked_add(usize::from(sizes.frames).checked_mul(FRAME + reply)?)?;
@@ -141,8 +141,8 @@ impl Layout {
     #[inline]
     pub(super) fn below(&self, piece: Piece, kids: u32, frames: u16) -> Option<Layout> {
         let kids = u16::try_from(kids).ok().filter(|&kids| kids != NO_KID)?;
-        let records_at = self.kids_at + u32::from(kids) * KID as u32;
-        let park_at = records_at + (self.park_at - self.records_at);
+        let records_at = self.kids_at.checked_add(u32::from(kids) * KID as u32)?;
+        let park_at = records_at.checked_add(self.park_at - self.records_at)?;
         let parked = if self.parks { self.kids_at.checked_mul(u32::from(kids))? } else { 0 };
         let frames_at = park_at.checked_add(parked)?;
         let replies_at = frames_at.checked_add(u32::from(frames) * FRAME as u32)?;

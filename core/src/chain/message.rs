@@ -181,9 +181,13 @@ pub struct Caps {
     pub data: u32,
 }
 
+/// What does not fit into a length of 32 bits counts as the longest one there.
+const _: () = assert!(Caps { header: 8, data: u32::MAX - 7 }.bytes() >= u32::MAX as usize);
+
 impl Caps {
+    /// Of both together: more than there is of anything where a length does not count them.
     pub(super) const fn bytes(self) -> usize {
-        self.header as usize + self.data as usize
+        (self.header as usize).saturating_add(self.data as usize)
     }
 
     /// How much of it is in answers.

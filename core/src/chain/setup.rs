@@ -246,7 +246,7 @@ impl<S: Storage> Machine<S> {
     /// Whether what a call needs fits here, the list of a request with so many bytes; else the bytes that it needs.
     pub(super) fn fits(&self, layout: &Layout, sizes: &Sizes, list: usize) -> Result<(), u32> {
         let down = super::message::REQUEST + list + sizes.header + sizes.data;
-        let up = super::message::RESPONSE + sizes.caps.bytes();
+        let up = sizes.caps.bytes().saturating_add(super::message::RESPONSE);
         let longest = down.max(up);
         if layout.end as usize > self.slab * 8 {
             Err(layout.end)

@@ -105,7 +105,7 @@ impl<'a> Call<'a> {
             Data::Bytes(bytes) => bytes.len(),
             Data::Span(_) => SPAN,
         };
-        self.header.len() + data + self.caps.bytes()
+        self.header.len().saturating_add(data).saturating_add(self.caps.bytes())
     }
 }
 
