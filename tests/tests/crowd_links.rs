@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use umbra::call::Shape as Place;
 use umbra::sim::Random;
-use umbra_core::chain::{Call, Code, Config, Node, Plan, REQUEST, RESPONSE};
+use umbra_core::chain::{Call, Code, Config, Life, Node, Plan, REQUEST, RESPONSE};
 use umbra_core::time::Lapse;
 use umbra_core::tree::Shape;
 use umbra_tests::crowd::wire::{End, Message};
-use umbra_tests::crowd::{Act, Crowd, Driver, Room, Script, What, sum_over};
+use umbra_tests::crowd::{Act, Crowd, Driver, Room, Script, What, Wire, sum_over};
 
 umbra_tests::on_every_driver!(
     s22_a_damaged_request_is_refused_or_dropped_and_its_sender_ends_in_time,
@@ -57,16 +57,36 @@ fn is_request(message: &Message) -> bool {
     message.1.len() > REQUEST && message.1[1] == 1
 }
 
-/// Every so-manieth bit of the request to an inner member is turned over, in a call of its own each.
+/// The bits of a request that say in which life its maker is.
+const LIFE: std::ops::Range<usize> = 64..96;
+
+/// Whether a bit of a request is of the life of its maker, or of the number of the call in that.
+fn is_of_name(bit: usize) -> bool {
+    (24..32).contains(&bit) || (LIFE.start..128).contains(&bit)
+}
+
+/// Every so-manieth bit of the request to an inner member is turned over, in a call of its own each, and the next call is as it was.
 fn s22_a_damaged_request_is_refused_or_dropped_and_its_sender_ends_in_time(driver: Driver) {
-    let mut crowd = crowd(driver);
-    let mut wire = crowd.wire(FIRST, |config| config);
+    let mut usual = crowd(driver);
+    let mut usual_wire = usual.wire(FIRST, |config| config);
     let all = tree();
     let call = Call { budget: Lapse::from_millis(60), ..sum_over(&all, &NONE) };
+    let undamaged = |wire: &mut Wire| {
+        let handle = wire.start(&Call { budget: Lapse::from_secs(20), ..call });
+        wire.carry(handle, |wire, message| message.map_or((), |message| wire.pass(message)))
+    };
     // 72 bytes of request and three members; every seventh meets each bit of a byte.
     let bits = 8 * (REQUEST + 3 * 4);
     let (mut failed, mut turned) = (0, 0);
     for bit in (0..bits).step_by(7) {
+        // Whoever is told of a later life or call believes it, so he is none of those that the other bits are shown.
+        let mut own = is_of_name(bit).then(|| {
+            let crowd = crowd(driver);
+            let wire = crowd.wire(FIRST, |config| config);
+            (crowd, wire)
+        });
+        let wire = own.as_mut().map_or(&mut usual_wire, |(_, wire)| wire);
+        assert_eq!(undamaged(wire), Ok(TREE_SUM), "before bit {bit}");
         let mut attempt = || {
             let handle = wire.start(&call);
             wire.carry(handle, |wire, message| {
@@ -86,11 +106,18 @@ fn s22_a_damaged_request_is_refused_or_dropped_and_its_sender_ends_in_time(drive
         let end = ends.find(is_right).unwrap_or_else(|| panic!("bit {bit}: eight times another one is named"));
         turned += 1;
         failed += u32::from(end.is_err());
+        let life = wire.machine.config().life;
+        if LIFE.contains(&bit) && Life(life.0 ^ 1 << (bit - LIFE.start)).is_after(life) {
+            let record = undamaged(wire).unwrap_err();
+            assert_eq!((record.origin, record.code), (Node(1), Code::StaleRoot), "after bit {bit}");
+        } else {
+            assert_eq!(undamaged(wire), Ok(TREE_SUM), "after bit {bit}");
+        }
     }
     assert!(failed > turned / 2, "{failed} of {turned}");
     // Nobody has ended, and nobody's table is full.
-    let others = crowd.all()[..7].to_vec();
-    assert_eq!(crowd.sum(&others), 21);
+    let others = usual.all()[..7].to_vec();
+    assert_eq!(usual.sum(&others), 21);
 }
 
 fn s42_a_request_that_comes_again_runs_nothing_twice_and_is_answered_as_before(driver: Driver) {
