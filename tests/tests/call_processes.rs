@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use umbra::call::{Failure, Member, Reply, Shape, Station, WaitError};
-use umbra_core::chain::{Call, Code, Mode, Node, Plan, Stage};
+use umbra_core::chain::{Call, Code, Mode, Node, Plan, Stage, StartError};
 use umbra_core::tree;
 use umbra_tests::call::{Act, INNER, call, cross, header, member, relayed, vectors, vectors_sum, words_of};
 use umbra_tests::rig::{Guarded, all_gone};
@@ -72,9 +72,13 @@ impl Job {
         loop {
             self.first.serve_until(Duration::from_millis(20), |_| false);
             let all = all();
-            let Ok(handle) = self.first.start(&call(&all, &[])) else {
-                assert!(start.elapsed() < LONG, "the member that was started again does not come");
-                continue;
+            let handle = match self.first.start(&call(&all, &[])) {
+                Ok(handle) => handle,
+                Err(error) => {
+                    assert!(matches!(error, StartError::DeadId(_)), "{error}");
+                    assert!(start.elapsed() < LONG, "the member that was started again does not come");
+                    continue;
+                }
             };
             match self.first.wait(handle, LONG) {
                 Ok(reply) => return assert_eq!(reply, good()),
@@ -147,10 +151,13 @@ fn s35_a_member_that_is_dead_before_its_request_comes_is_named() {
     job.kill(Node(4));
     // Perhaps the maker knows already, perhaps the parent of 4 does, or finds out.
     let all = all();
-    if let Ok(handle) = job.first.start(&Call { mode: Mode::COLLECT, ..call(&all, &[]) }) {
-        let Err(WaitError::Failed(failure)) = job.first.wait(handle, LONG) else { panic!("4 is dead") };
-        assert_eq!((failure.records[0].origin, failure.records[0].code), (Node(4), Code::PeerDead));
-        assert_eq!((failure.tallies.ok, failure.tallies.failed), (6, 1));
+    match job.first.start(&Call { mode: Mode::COLLECT, ..call(&all, &[]) }) {
+        Ok(handle) => {
+            let Err(WaitError::Failed(failure)) = job.first.wait(handle, LONG) else { panic!("4 is dead") };
+            assert_eq!((failure.records[0].origin, failure.records[0].code), (Node(4), Code::PeerDead));
+            assert_eq!((failure.tallies.ok, failure.tallies.failed), (6, 1));
+        }
+        Err(error) => assert_eq!(error, StartError::DeadId(Node(4))),
     }
     job.again(Node(4));
     job.recovers();

@@ -342,9 +342,8 @@ fn judge(world: &World, trouble: Trouble) -> Result<Tally, String> {
                 }
                 all.retain(|&member| made.plan.call.at_root || member != made.plan.root);
                 let sum: u64 = all.iter().map(|member| u64::from(member.0)).sum();
-                let reply = end.sum().or((made.plan.call.callback == Tag::NONE).then_some(sum));
-                // A maker that only coordinates has no number of its own to add to.
-                if made.plan.call.at_root && reply != Some(sum) {
+                let reply = end.sum().or((made.plan.call.callback == Tag::NONE || all.is_empty()).then_some(sum));
+                if reply != Some(sum) {
                     return Err(format!("{} says {reply:?} instead of {sum}", made.id));
                 }
             }

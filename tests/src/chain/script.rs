@@ -96,6 +96,8 @@ impl Script {
                 for (ours, theirs) in ours.iter_mut().zip(theirs) {
                     *ours = u64::from_le_bytes(*theirs).wrapping_add(u64::from_le_bytes(*ours)).to_le_bytes();
                 }
+                // Whoever only makes the call has no number of its own to add to.
+                let _ = work.reply.data().is_empty() && work.reply.set_data(answer.data).is_ok();
                 let _ = !answer.header.is_empty() && work.reply.push_header(answer.header).is_ok();
             }
         }
