@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use umbra::call::{Failure, Member, Reply, Shape, Station, WaitError};
 use umbra_core::chain::{Call, Code, Mode, Node, Plan, Stage, StartError};
-use umbra_core::tree;
+use umbra_core::tree::{self, explicit::ROOT};
 use umbra_tests::call::{Act, INNER, call, cross, header, member, relayed, vectors, vectors_sum, words_of};
 use umbra_tests::rig::{Guarded, all_gone};
 
@@ -161,6 +161,30 @@ fn s35_a_member_that_is_dead_before_its_request_comes_is_named() {
     }
     job.again(Node(4));
     job.recovers();
+}
+
+#[test]
+fn d6_those_below_the_dead_in_a_stated_tree_are_asked_by_whoever_lives_above_them() {
+    let mut job = Job::start();
+    let all = all();
+    for (dead, parents, asked) in [
+        // 1 above 3 and 4, and 2 above 6.
+        (&[1][..], [ROOT, 0, 0, 1, 1, 4, 2], 3),
+        // One below the other.
+        (&[1, 2], [ROOT, 0, 1, 2, 3, 4, 5], 1),
+    ] {
+        let dead: Vec<Node> = dead.iter().copied().map(Node).collect();
+        let last = dead[dead.len() - 1];
+        job.kill(last);
+        assert!(job.first.serve_until(LONG, |first| first.is_dead(last)), "{last} is dead");
+        let requests = job.first.figures().requests;
+        let plan = Plan::Parents(&parents);
+        let handle = job.first.start(&Call { plan, mode: Mode::SKIP_DEAD, ..call(&all, &[]) }).unwrap();
+        let reply = job.first.wait(handle, LONG).unwrap();
+        let sum: u64 = all.iter().filter(|node| !dead.contains(node)).map(|node| u64::from(node.0)).sum();
+        assert_eq!((reply.data, &reply.skipped), (sum.to_le_bytes().to_vec(), &dead));
+        assert_eq!(job.first.figures().requests - requests, asked, "over {parents:?}");
+    }
 }
 
 #[test]
