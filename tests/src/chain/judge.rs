@@ -7,13 +7,23 @@
 use std::collections::{HashMap, HashSet};
 
 use umbra_core::chain::{CallId, Code, Mode, Node, Plan, RECORDS, Record, Stage, Tag};
-use umbra_core::time::Time;
+use umbra_core::time::{Lapse, Time};
 
 use super::replies::Why;
 use super::{Act, End, Made, Planned, RARE, World};
 
 /// Who failed at which step, why, and with which number.
 pub(super) type Blamed = (Node, Stage, Code, u32);
+
+/// What a machine has heard of a member.
+#[derive(Clone, Copy)]
+pub(super) struct News {
+    pub(super) at: Node,
+    pub(super) who: Node,
+    pub(super) when: Time,
+    /// That it lives, or else that it died.
+    pub(super) lives: bool,
+}
 
 /// What a world did to its calls on purpose.
 #[derive(Default)]
@@ -24,6 +34,8 @@ pub(super) struct Done {
     pub(super) pending: HashSet<(CallId, Node)>,
     /// Who died when.
     pub(super) deaths: Vec<(Node, Time)>,
+    /// Who has heard of that, and of lives after it, in this order.
+    pub(super) news: Vec<News>,
     /// Calls that were given up.
     pub(super) given_up: HashSet<CallId>,
     /// Whether the network never took something else than a request, so that somebody waits for it in vain.
@@ -36,6 +48,23 @@ impl Done {
         if !failed.contains(&blamed) {
             failed.push(blamed);
         }
+    }
+
+    /// What a machine has heard of a member.
+    fn told(&self, at: Node, who: Node) -> impl Iterator<Item = &News> + Clone {
+        self.news.iter().filter(move |news| (news.at, news.who) == (at, who))
+    }
+
+    /// Whether a machine has heard no later than `heard` of a death of a member, and then of no life of it up to `until`.
+    fn is_dead_to(&self, at: Node, who: Node, heard: Time, until: impl Fn(Time) -> bool) -> bool {
+        let mut news = self.told(at, who);
+        while let Some(one) = news.next() {
+            let is_back = || news.clone().any(|later| later.lives && until(later.when));
+            if !one.lives && one.when <= heard && !is_back() {
+                return true;
+            }
+        }
+        false
     }
 
     fn of(&self, call: CallId) -> &[Blamed] {
@@ -167,6 +196,8 @@ impl World {
         let Record { origin, stage, code, depth, aux, count } = *record;
         let place = tree.members.iter().position(|&member| member == origin).ok_or("no member")?;
         let parent = tree.members[tree.parents[place]];
+        let above = self.home(parent);
+        let is_dead = |heard, until: &dyn Fn(Time) -> bool| self.done.is_dead_to(above, origin, heard, until);
         let happened = match (stage, code) {
             (Stage::Setup, Code::UnknownFunc) => self.lacks(origin) && made.plan.call.func == RARE && aux == RARE.0,
             (Stage::Setup, Code::UnknownCallback) => {
@@ -185,13 +216,18 @@ impl World {
             }
             (Stage::Forward, Code::NoResource) => self.full == Some((parent, origin)) || !self.is_strict(),
             (Stage::Child | Stage::Forward, Code::PeerDead) => {
-                self.done.deaths.iter().any(|&(dead, when)| dead == origin && when <= ended)
+                // Whoever has come back before the call was made counts as alive in it.
+                is_dead(ended, &|back| back < made.at)
             }
             (Stage::Cancelled, Code::Cancelled) => place == 0 && self.done.given_up.contains(&made.id),
             // Its answer was lost, and is asked for again; one that is too long is not kept for that.
             (Stage::Setup, Code::ReplyGone) => !self.is_strict() && self.network.loss > 0,
-            // Its report has no time to come up then, or is never taken by the network.
-            (Stage::Child, Code::Timeout) => !self.is_strict(),
+            // Its report has no time to come up then, or is never taken by the network. Nobody waits for those who are known to be
+            // dead before their time to answer is over.
+            (Stage::Child, Code::Timeout) => {
+                let patience = Lapse(made.plan.call.budget.0 / 8 * 7).min(self.config.silence);
+                !self.is_strict() && !is_dead(made.at + patience, &|back| back <= ended)
+            }
             _ => self.done.of(made.id).contains(&(origin, stage, code, aux)),
         };
         if !happened {

@@ -8,6 +8,7 @@ use umbra_core::chain::Node;
 use umbra_core::time::Lapse;
 
 use super::figures::add;
+use super::judge::News;
 use super::{Happens, Seat, World};
 
 impl World {
@@ -50,7 +51,9 @@ impl World {
             let Seat { machine, life, .. } = &self.seats[self.home(who).index()];
             let (life, lives) = (*life, machine.is_some());
             self.known.insert((node, who), life);
-            if !lives {
+            if lives {
+                self.note_news(node, who, true);
+            } else {
                 self.hear_gone(node, who, life);
             }
         }
@@ -62,9 +65,14 @@ impl World {
                 {
                     machine.on_back(who);
                     self.gone.remove(&(at, who));
+                    self.note_news(at, who, true);
                 }
             }
         }
+    }
+
+    fn note_news(&mut self, at: Node, who: Node, lives: bool) {
+        self.done.news.push(News { at, who, when: self.now, lives });
     }
 
     /// In which life this machine knows a member to be, or to be next.
@@ -83,10 +91,15 @@ impl World {
         let Some(machine) = self.seats[at.index()].machine.as_mut() else { return };
         self.replies.gone(at, who);
         machine.on_gone(who, now);
-        self.gone.insert((at, who));
         if lives {
             machine.on_back(who);
             self.gone.remove(&(at, who));
+        } else {
+            self.gone.insert((at, who));
+        }
+        self.note_news(at, who, false);
+        if lives {
+            self.note_news(at, who, true);
         }
         self.known.insert((at, who), life + 1);
         self.drain(at);
