@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use umbra::call::{JoinError, Member, Shape, Station, WaitError};
-use umbra_core::chain::{Call, Code, Mode, Node, Phase, Plan, StartError, Tag, Verdict, Work};
+use umbra::call::built_in::{COUNT, GATHER, REDUCE, Why};
+use umbra::call::{JoinError, Member, Number, Operator, Shape, Station, WaitError, reduction};
+use umbra_core::chain::{Call, Caps, Code, Mode, Node, Phase, Plan, Stage, StartError, Tag, Verdict, Work};
 use umbra_core::tree;
-use umbra_tests::call::{Act, call, header, member};
+use umbra_tests::call::{Act, Together, call, header, member};
 
 /// Far beyond anything that a loaded machine needs.
 const LONG: Duration = Duration::from_secs(30);
@@ -202,6 +203,55 @@ fn s31_all_failures_are_collected() {
             "{failure}"
         );
     });
+}
+
+#[test]
+fn built_in_functions_combine_what_others_answer() {
+    let station = Station::create("call combiners", Shape::new(5)).unwrap();
+    let join = |node: Node| {
+        let mut member = Member::join(&station, node).unwrap();
+        member.serve_built_ins(0).unwrap();
+        let numbers = move |work: &mut Work<'_>| {
+            assert!(!matches!(work.phase, Phase::Wait(_)), "it is no callback");
+            let numbers = [node.0 + 1, 10 - node.0].map(u32::to_le_bytes);
+            if work.reply.set_data(numbers.as_flattened()).is_ok() { Verdict::Done } else { Verdict::Fault(1) }
+        };
+        member.register("numbers", numbers).unwrap();
+        member
+    };
+    let members = nodes(5);
+    let mut all = Together(members.iter().copied().map(join).collect());
+    let caps = Caps { header: 0, data: 40 };
+    let numbers = Call { caps, ..Call::new(Tag::of("numbers"), &members) };
+    let words = |numbers: &[u32]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+    for (operator, expected) in [
+        (Operator::Sum, [15, 40]),
+        (Operator::Min, [1, 6]),
+        (Operator::Max, [5, 10]),
+        (Operator::And, [0, 0]),
+        (Operator::Or, [7, 15]),
+    ] {
+        // The function has the rest of the header.
+        let named = reduction(operator, Number::U32);
+        for header in [&named[..], &[&named[..], b"more"].concat()] {
+            let reply = all.run(&Call { callback: Tag::of(REDUCE), header, ..numbers }).unwrap();
+            assert_eq!(reply.data, words(&expected), "{operator:?}");
+        }
+    }
+    let sums = all.run(&Call { callback: Tag::of(COUNT), ..numbers }).unwrap();
+    assert_eq!(sums.data, words(&[15, 40]), "without a carry into the second one");
+    let both = all.run(&Call { callback: Tag::of(GATHER), mode: Mode::ORDERED, ..numbers }).unwrap();
+    // The maker, then 1 with 3 and 4 below it, then 2.
+    assert_eq!(both.data, words(&[1, 10, 2, 9, 4, 7, 5, 6, 3, 8]));
+    for header in [&[][..], &[1], &[9, 1, 0]] {
+        let failure = all.run(&Call { callback: Tag::of(REDUCE), header, ..numbers }).unwrap_err();
+        let record = failure.records[0];
+        assert_eq!((record.stage, record.code), (Stage::Callback, Code::Fault), "{failure}");
+    }
+    // The built-in function itself has nothing else to find in its header.
+    let own = Call { func: Tag::of(REDUCE), callback: Tag::of(REDUCE), header: &[1, 1, 0], ..numbers };
+    let record = all.run(&own).unwrap_err().records[0];
+    assert_eq!((record.stage, record.aux), (Stage::Func, Why::NoOperation as u32));
 }
 
 #[test]

@@ -14,6 +14,9 @@
 //!
 //! All numbers are little-endian. A value is set for one member by a broadcast to that one alone.
 //!
+//! As callbacks they combine what functions of the user answer: [`REDUCE`] arrays of numbers, by the operation with which the
+//! header begins, [`COUNT`] adds numbers of eight bytes, and [`GATHER`] puts answers one behind the other.
+//!
 //! *Cost*: after the start nothing is allocated; each run takes a lock that nobody else holds for long.
 //!
 //! [`Operator`]: super::Operator
@@ -206,7 +209,10 @@ impl Board {
     }
 
     fn reduce(&self, work: &mut Work<'_>) -> Verdict {
-        let Some((operator, number)) = operation(work.header) else { return Why::NoOperation.into() };
+        // The header of another function has more behind the operation.
+        let (header, more) = work.header.split_at_checked(2).unwrap_or((work.header, &[]));
+        let is_one = more.is_empty() || matches!(work.phase, Phase::Wait(_));
+        let Some((operator, number)) = operation(header).filter(|_| is_one) else { return Why::NoOperation.into() };
         match work.phase {
             Phase::Init | Phase::Probe => {
                 let kept = self.kept();
