@@ -205,6 +205,56 @@ fn umbra_call_shows_the_tree_as_it_ran() {
     assert_eq!(svg.matches(" callback, ").count(), 7, "{svg}");
 }
 
+/// The lines of the tree that the command has printed, without times.
+fn drawn(text: &str) -> Vec<String> {
+    let lines = text.lines().skip_while(|line| !line.contains("down      func        up")).skip(1);
+    let name = |line: &str| line.chars().skip(2).take(12).collect::<String>().trim_end().to_owned();
+    lines.take_while(|line| !line.is_empty()).map(name).collect()
+}
+
+#[test]
+fn umbra_call_takes_trees_of_any_width() {
+    let agent = Agent::start("call-wide", 8);
+    for (tree, lines) in [
+        ("kary:3", ["0", "├─ 1", "│  ├─ 2", "│  ├─ 3", "│  └─ 4", "├─ 5", "│  └─ 6", "└─ 7"]),
+        ("knomial:4", ["0", "├─ 1", "├─ 2", "├─ 3", "└─ 4", "   ├─ 5", "   ├─ 6", "   └─ 7"]),
+    ] {
+        let (output, text) = agent.umbra_call(&["count", "--add", "1", "--tree", tree]);
+        assert!(output.status.success() && text.contains(&format!("{tree} tree: done in")), "{text}");
+        assert_eq!(drawn(&text), lines, "{text}");
+    }
+}
+
+#[test]
+fn umbra_call_reduces_values_as_it_is_told() {
+    let agent = Agent::start("call-reduce", 4);
+    for (member, value) in [("0", "aaaa"), ("1", "bbbb")] {
+        let (output, text) = agent.umbra_call(&["broadcast", "--data", value, "--members", member]);
+        assert!(output.status.success(), "{text}");
+    }
+    // Two have no value, and leave it to the others.
+    for (with, number) in [
+        ("sum:u32", 0xc3c3_c3c3_u32),
+        ("min:i32", 0x6161_6161),
+        ("max:u32", 0x6262_6262),
+        ("and:u32", 0x6060_6060),
+        ("or:u32", 0x6363_6363),
+    ] {
+        let (output, text) = agent.umbra_call(&["reduce", "--with", with]);
+        assert!(output.status.success() && text.contains(&format!("\n  {number}\n")), "{with}: {text}");
+    }
+    let (output, text) = agent.umbra_call(&["reduce", "--members", "2,3"]);
+    assert!(output.status.success() && text.contains("\n  nobody has a value\n"), "{text}");
+    // Numbers of eight bytes, and bits of no whole numbers.
+    for with in ["sum:u64", "and:f32"] {
+        let (output, text) = agent.umbra_call(&["reduce", "--with", with]);
+        assert_eq!(output.status.code(), Some(1), "{with}: {text}");
+        assert!(text.contains(", func: the function failed"), "{with}: {text}");
+    }
+    let (output, text) = agent.umbra_call(&["reduce", "--with", "sum:u16"]);
+    assert!(output.status.code() == Some(2) && text.contains("none of u64"), "{text}");
+}
+
 #[test]
 fn umbra_call_shows_where_a_call_failed() {
     let agent = Agent::start("call-fail", 8);
@@ -350,6 +400,10 @@ fn umbra_call_runs_functions_of_ranks_and_names_who_is_missing() {
     assert!(output.status.success() && text.contains("sum over 4 members at service process 0"), "{text}");
     assert!(text.contains("\n  1e00000000000000\n"), "6 + 7 + 8 + 9: {text}");
     assert!(!text.contains("did not run") && !text.contains("no times"), "{text}");
+    // Its header names a member, and that its function is to fail.
+    let (output, text) = agent.umbra_call(&["sum", "--members", "6-9", "--reply", "8", "--header", "\u{7}\u{1}"]);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("✘ member 7, func: the function failed") && text.contains("42"), "{text}");
     // Ranks that do not let themselves be watched are called all the same.
     let (output, text) = agent.umbra_call(&["sum", "--members", "6-11", "--reply", "8"]);
     assert!(output.status.success() && text.contains("\n  3300000000000000\n"), "6 to 11: {text}");

@@ -57,6 +57,9 @@ pub(crate) struct Call {
     /// Bytes that go to everybody: the value of a broadcast, the data of any other function
     #[arg(long, value_name = "TEXT", default_value = "")]
     data: String,
+    /// Bytes of header that a function of another name gets
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    header: String,
     /// What count adds to every counter
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     add: i64,
@@ -218,7 +221,8 @@ impl Call {
             Name::Other(name) => {
                 let callback = if self.reply > 0 { Tag::of(name) } else { Tag::NONE };
                 let caps = Caps { header: 0, data: self.reply };
-                Order { data: Data::Bytes(self.data.as_bytes()), callback, caps, ..Order::new(Tag::of(name), members) }
+                let (header, data) = (self.header.as_bytes(), Data::Bytes(self.data.as_bytes()));
+                Order { header, data, callback, caps, ..Order::new(Tag::of(name), members) }
             }
         };
         let (call, collects) = (within(call), if self.collect { Mode::COLLECT } else { Mode::empty() });

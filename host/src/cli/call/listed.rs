@@ -64,6 +64,6 @@ impl Call {
 
     /// The shape of that tree.
     pub(super) fn suited(&self, own: &Member, members: &[Node]) -> Shape {
-        self.tree.suited(own, members, self.data.len() + self.reply as usize)
+        self.tree.suited(own, members, self.header.len() + self.data.len() + self.reply as usize)
     }
 }

@@ -114,7 +114,10 @@ impl fmt::Display for Shape {
             tree::Shape::BINOMIAL => f.write_str("binomial"),
             tree::Shape::FLAT => f.write_str("flat"),
             tree::Shape::CHAIN => f.write_str("chain"),
-            other => write!(f, "{other:?}"),
+            other => match other.to_bytes() {
+                [0, children] => write!(f, "kary:{children}"),
+                [_, base] => write!(f, "knomial:{base}"),
+            },
         }
     }
 }
@@ -227,6 +230,9 @@ mod tests {
         assert_eq!(shape("flat").near(3), [ROOT, 0, 1, 1]);
         assert_eq!(shape("binary").near(0), [ROOT]);
         assert_eq!(shape("auto").to_string(), "automatic binary");
+        for text in ["binary", "binomial", "flat", "chain", "kary:3", "knomial:4"] {
+            assert_eq!(shape(text).to_string(), text);
+        }
         let binary = shape("binary").near(7);
         assert_eq!((1..=7).map(|at| binary.iter().filter(|&&parent| parent == at).count()).max(), Some(2));
         assert!("kary:0".parse::<Shape>().is_err() && "bush".parse::<Shape>().is_err());
