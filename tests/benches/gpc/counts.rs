@@ -40,19 +40,21 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const AGENT: Node = Node(0);
 const MAKER: Node = Node(2 * RANKS);
 
-/// G6: how often a call wakes each of the ranks that sleep behind an agent: one over those that live at the agent, and one over
-/// the ranks.
+/// G6: how often a call wakes each of the ranks that sleep behind an agent: one over those that live at the agent, of all ranks
+/// and calls, and one over the ranks, of those whose request finds them asleep.
 fn wakes() -> [f64; 2] {
     let station = Station::create("bench wakes", Place::new(2 * RANKS as u16 + 1)).expect("there is memory");
-    let (done, woken) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (done, woken, asleep) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let serve = |node: Node, housed: std::ops::Range<u32>| {
         let mut member = member(&station, node);
         housed.for_each(|node| member.house(Node(node)).expect("a free seat"));
-        let mut before = 0;
+        let mut before = (0, 0, 0);
         member.serve_until(PATIENCE, |member| {
             if node != AGENT {
-                let now = member.sleeps().woken;
-                woken.fetch_add(now - before, Ordering::Relaxed);
+                let sleeps = member.sleeps();
+                let now = (sleeps.woken, sleeps.all, member.figures().runs);
+                woken.fetch_add(now.0 - before.0, Ordering::Relaxed);
+                asleep.fetch_add(u64::from(now.1 > before.1 && now.2 > before.2), Ordering::Relaxed);
                 before = now;
             }
             done.load(Ordering::Acquire)
@@ -66,7 +68,7 @@ fn wakes() -> [f64; 2] {
         let behind: Vec<Node> = [AGENT].into_iter().chain((RANKS..2 * RANKS).map(Node)).collect();
         let at_home: Vec<Node> = (0..RANKS).map(Node).collect();
         assert!(maker.serve_until(PATIENCE, |maker| maker.sees(&behind).is_none()), "somebody has not come");
-        let figures = [&at_home, &behind].map(|members| {
+        let figures = [(&at_home, false), (&behind, true)].map(|(members, are_ranks)| {
             let plan = Plan::Led(Shape::FLAT);
             let mut each = || {
                 thread::sleep(PAUSE);
@@ -74,10 +76,13 @@ fn wakes() -> [f64; 2] {
                 maker.wait(handle, PATIENCE).expect("a good answer");
             };
             each();
-            let before = woken.load(Ordering::Relaxed);
+            let count = || [&woken, &asleep].map(|count| count.load(Ordering::Relaxed));
+            let before = count();
             (0..CALLS).for_each(|_| each());
             thread::sleep(PAUSE);
-            (woken.load(Ordering::Relaxed) - before) as f64 / CALLS as f64 / f64::from(RANKS)
+            let after = count();
+            let [woken, asleep] = [0, 1].map(|at| after[at] - before[at]);
+            woken as f64 / if are_ranks { asleep } else { CALLS * u64::from(RANKS) } as f64
         });
         done.store(true, Ordering::Release);
         figures
@@ -158,7 +163,9 @@ pub(crate) fn rows(report: &mut Report) {
             .row(Row::new(case, 1.0 + at_home, 1.0, "gate G6: none, beside one that is not counted", "", LOWER))
             .bar(1.0);
         let case = "wakes a rank and call, functions of ranks";
-        report.row(Row::new(case, behind, 1.0, "gate G6: one", "", LOWER)).bar(1.0);
+        // Neither more nor less; somebody may have looked at the clock a moment before its request came.
+        let row = Row::new(case, behind, 1.0, "gate G6: one, by requests that find them asleep", "", LOWER);
+        report.row(Row { ratio: behind.min(1.0 / behind), ..row }).bar(0.98);
     }
     if report.wants("memory of a machine") {
         let (ours, gate) = (size_of::<Machine<Arrays>>() as f64, 65536.0);

@@ -8,7 +8,7 @@
 //! * `simulated`: up to 65,536 members at 256 agents, over a network that exists in figures only.
 //! * `agent`: another thread houses all members; the caller reaches it by a message through shared memory.
 //! * `agent program`: the program `umbra-agent` houses them, as a process, where `UMBRA_BENCH_AGENT` names it.
-//! * `procs`: one process a member; `loaded` beside a process that computes.
+//! * `procs`: one process a member; `loaded` beside a process that computes; over each tree, and with 4 KiB of data.
 //! * `bulk`: one process a member, and a mebibyte that all of them read.
 //! * `replies`: one process a member, and a mebibyte of each of them, which are added up.
 //! * `stream`: data that is longer than what can be offered at once, for one other process.
@@ -38,6 +38,7 @@ mod program;
 mod replies;
 mod simulated;
 mod stream;
+mod trees;
 
 use std::process::ExitCode;
 
@@ -107,6 +108,7 @@ fn rows() -> ExitCode {
     agent::rows(&mut report, &peers);
     program::rows(&mut report);
     procs::rows(&mut report, &peers);
+    trees::rows(&mut report);
     bulk::rows(&mut report, &peers);
     replies::rows(&mut report, &peers);
     stream::rows(&mut report);

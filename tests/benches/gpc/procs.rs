@@ -105,11 +105,16 @@ pub(crate) struct Members {
 
 impl Members {
     pub(crate) fn start(members: u16) -> Members {
-        Members::with(SHORT, members)
+        Members::with(SHORT, Shape::new(members))
     }
 
-    fn with(slices: &str, members: u16) -> Members {
-        let shape = Shape { offer_bytes: bulk::BYTES as u64, ..Shape::new(members) };
+    /// In a meeting place of this shape.
+    pub(crate) fn shaped(shape: Shape) -> Members {
+        Members::with(SHORT, shape)
+    }
+
+    fn with(slices: &str, shape: Shape) -> Members {
+        let (members, shape) = (shape.members, Shape { offer_bytes: bulk::BYTES as u64, ..shape });
         let station = Station::create("bench procs", shape).expect("there is memory");
         let short = Short::start(slices == SHORT);
         let first = member(&station, Node(0));
@@ -123,7 +128,7 @@ impl Members {
 
     /// The same, who are called over the tree that is the fastest now.
     fn calibrated(slices: &str, members: u16) -> Members {
-        let mut members = Members::with(slices, members);
+        let mut members = Members::with(slices, Shape::new(members));
         let [fastest, ..] = members.first.calibrate(&call(&members.all), CALIBRATION).expect("good answers");
         members.tree = fastest.tree;
         members
