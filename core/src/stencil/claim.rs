@@ -8,6 +8,7 @@ use super::group::{GONE, Reference};
 use super::input::{Input, Names};
 use super::kept::Kept;
 use super::machine::{Member, Stencil};
+use super::marks::Marks;
 use super::storage::Lent;
 use crate::cache::policy::{Next, NextUse};
 use crate::cache::pool::Retaining;
@@ -27,7 +28,9 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         let first = (index * self.stride) as usize;
         let places = &mut self.references.as_mut()[first..][..self.stride as usize];
         let (inputs, kept) = (self.inputs.as_mut(), &mut self.kept);
-        let mut hands = Hands { slots: self.pool.retaining(), census: Census::default(), others: 0 };
+        // How long rows are isn't kept up here.
+        kept.long = false;
+        let mut hands = Hands::new(self.pool.retaining());
         let (mut at, mut from, end) = (0, kept.from as usize, (kept.end as usize).min(places.len()));
         for member in members {
             if at >= places.len() {
@@ -92,7 +95,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
 
 /// Claims one use of an input for a group; tells the reference, and the input's record.
 #[inline]
-fn claim<'a>(
+pub(super) fn claim<'a>(
     names: &impl Names,
     inputs: &'a mut [Input],
     member: Member,
@@ -106,14 +109,19 @@ fn claim<'a>(
 }
 
 /// What takes hold of the slots of a group.
-struct Hands<'a, S: AsRef<[Slot]> + AsMut<[Slot]>, B: AsRef<[u32]> + AsMut<[u32]>> {
+pub(super) struct Hands<'a, S: AsRef<[Slot]> + AsMut<[Slot]>, B: AsRef<[u32]> + AsMut<[u32]>> {
     slots: Retaining<'a, S, NextUse<B>>,
-    census: Census,
+    pub(super) census: Census,
     /// Members that took over nothing.
     others: u32,
 }
 
-impl<S: AsRef<[Slot]> + AsMut<[Slot]>, B: AsRef<[u32]> + AsMut<[u32]>> Hands<'_, S, B> {
+impl<'a, S: AsRef<[Slot]> + AsMut<[Slot]>, B: AsRef<[u32]> + AsMut<[u32]>> Hands<'a, S, B> {
+    #[inline]
+    pub(super) fn new(slots: Retaining<'a, S, NextUse<B>>) -> Self {
+        Hands { slots, census: Census::default(), others: 0 }
+    }
+
     /// Has a member take over what is kept behind what is not, or else take hold of the slot that it has. Tells where the rest
     /// begins of what is kept, in front of which the member's place is then, and its slot.
     // Not inlined, so that the members of which there are most have all registers.
@@ -135,22 +143,28 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, B: AsRef<[u32]> + AsMut<[u32]>> Hands<'_,
                 break;
             }
         }
+        self.hold_other(at, slot);
+        (from, slot)
+    }
+
+    /// Has a member that took over nothing take hold of the slot that it has.
+    #[inline]
+    pub(super) fn hold_other(&mut self, at: usize, slot: u32) {
         self.others += 1;
         let held = self.slots.retain_content(slot);
         self.census.note(at as u32, held);
-        (from, slot)
     }
 
     /// Gives back what was kept for the group.
     #[inline(never)]
-    fn give_back(&mut self, slot: u32) {
+    pub(super) fn give_back(&mut self, slot: u32) {
         let coming = Next::At(self.slots.pool.policy.coming());
         self.slots.pool.release(slot, coming);
     }
 
     /// The census of so many members.
     #[inline]
-    fn census(self, members: u32) -> Census {
+    pub(super) fn census(self, members: u32) -> Census {
         let taken = members - self.others;
         let alone = self.slots.first + taken + self.census.without == members;
         Census { members, alone, ..self.census }
@@ -162,18 +176,20 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, B: AsRef<[u32]> + AsMut<[u32]>> Hands<'_,
 pub(super) struct Census {
     /// All members.
     pub(super) members: u32,
-    /// Those without a slot, and the first of them.
+    /// How many have no slot, and which those are.
     pub(super) without: u32,
-    pub(super) first_without: u32,
+    pub(super) lacking: Marks,
     /// Those whose slot is not held yet.
     pub(super) not_held: u32,
     /// Nobody else holds any of the slots, and none is held twice.
     pub(super) alone: bool,
+    /// Those that may not [go on a row](super::rows).
+    pub(super) apart: Marks,
 }
 
 impl Default for Census {
     fn default() -> Self {
-        Census { members: 0, without: 0, first_without: NIL, not_held: 0, alone: false }
+        Census { members: 0, without: 0, lacking: Marks::NONE, not_held: 0, alone: false, apart: Marks::ALL }
     }
 }
 
@@ -186,7 +202,7 @@ impl Census {
             Some(false) => self.not_held += 1,
             None => {
                 self.without += 1;
-                self.first_without = self.first_without.min(member);
+                self.lacking.mark(member);
             }
         }
     }

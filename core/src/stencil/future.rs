@@ -84,6 +84,18 @@ impl Runs {
         data.wrapping_sub(self.start) < self.length
     }
 
+    /// Inputs of each run.
+    #[inline]
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// How many inputs of the present run are not before this one of it.
+    #[inline]
+    pub(super) fn left(&self, data: u64) -> u64 {
+        self.length - data.wrapping_sub(self.start)
+    }
+
     /// Moves on to the run with this input, if it lies in a later one; whether it is of one.
     #[inline]
     pub fn reaches(&mut self, data: u64) -> bool {

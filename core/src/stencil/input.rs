@@ -56,16 +56,31 @@ impl Input {
         Ok(())
     }
 
-    /// Claims one of the uses.
+    /// Claims one of the uses; whether it was the last one.
     #[inline]
-    pub(super) fn claim(&mut self, data: u64) -> Result<(), SubmitError> {
+    pub(super) fn claim(&mut self, data: u64) -> Result<bool, SubmitError> {
         match self.unclaimed {
-            left @ 1..=MOST => self.unclaimed = left - 1,
+            left @ 2..=MOST => self.unclaimed = left - 1,
             UNBOUNDED => {}
+            1 => {
+                self.unclaimed = 0;
+                return Ok(true);
+            }
             0 => return Err(SubmitError::UsageExhausted { data }),
             _ => return Err(SubmitError::UnknownData { data }),
         }
-        Ok(())
+        Ok(false)
+    }
+
+    /// Claims one of the uses, unless it is the last one or there is none; whether it did.
+    #[inline]
+    pub(super) fn claim_one_of_many(&mut self) -> bool {
+        // One comparison: more than can be counted with 31 bits is left to those who look closer.
+        if self.unclaimed.cast_signed() > 1 {
+            self.unclaimed -= 1;
+            return true;
+        }
+        self.unclaimed == UNBOUNDED
     }
 
     /// Takes back the claim of a group that does not use the input.

@@ -8,10 +8,11 @@
 //! Kept content is idle, though its record still counts one reference. While there is some, no group is active and none
 //! waits, so nobody can ask for a slot but the next group that is submitted.
 
-use super::future::Future;
+use super::future::{Future, Runs};
 use super::group::{GONE, Reference};
 use super::input::Names;
 use super::machine::Stencil;
+use super::rows::LONG;
 use super::storage::Lent;
 use super::turn::Holds;
 use crate::cache::policy::Next;
@@ -24,10 +25,12 @@ pub(super) struct Kept {
     pub(super) index: u32,
     pub(super) from: u32,
     pub(super) end: u32,
+    /// The first reference of each row tells how long it is; see [`super::rows`].
+    pub(super) long: bool,
 }
 
 impl Kept {
-    pub(super) const NOTHING: Kept = Kept { index: NIL, from: 0, end: 0 };
+    pub(super) const NOTHING: Kept = Kept { index: NIL, from: 0, end: 0, long: false };
 
     /// Takes out the next reference; its slot.
     pub(super) fn next(&mut self, places: &[Reference]) -> Option<u32> {
@@ -50,24 +53,44 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     }
 
     /// Gives back what the very next group does not use, and keeps the rest.
-    #[inline(never)]
+    #[inline]
     pub(super) fn keep(&mut self, index: u32, members: u32) {
-        self.kept = Kept { index, from: 0, end: members };
+        let runs = self.future.next_runs(self.present);
+        if runs.length() >= LONG {
+            self.keep_in::<true>(runs, index, members);
+        } else {
+            self.keep_in::<false>(runs, index, members);
+        }
+    }
+
+    /// Keeps what is in these runs, which are long or not.
+    #[inline(never)]
+    fn keep_in<const LONG: bool>(&mut self, mut runs: Runs, index: u32, members: u32) {
+        self.kept = Kept { index, from: 0, end: members, long: LONG };
         self.alone = NIL;
         let first = (index * self.stride) as usize;
         let names = &self.names;
         let references = &mut self.references.as_mut()[first..][..members as usize];
         let mut holds = Holds::<L, F>::apart(&mut self.pool, self.inputs.as_mut(), &self.future, &self.present);
-        let mut runs = self.future.next_runs(self.present);
-        for reference in references {
+        let mut at = 0;
+        while let Some(reference) = references.get_mut(at as usize) {
             let Reference { input, slot, .. } = *reference;
             // There is one for each number.
             let data = names.data(input).unwrap_or(u64::MAX);
             if holds.inputs[input as usize].unclaimed != 0 && (runs.contains(data) || runs.reaches(data)) {
+                if LONG {
+                    // What goes on with this one needs no look, as far as the run goes.
+                    let end = self.apart.from(at + 1).unwrap_or(members).min(members);
+                    reference.next = u64::from(end - at).min(runs.left(data)) as u32;
+                    at += reference.next;
+                } else {
+                    at += 1;
+                }
                 continue;
             }
             (reference.input, reference.slot) = (NIL, GONE);
             holds.let_only_go(slot, input, data);
+            at += 1;
         }
     }
 
@@ -91,7 +114,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
 
     /// How much is kept.
     pub(super) fn kept_idle(&self) -> u32 {
-        let Kept { index, from, end } = self.kept;
+        let Kept { index, from, end, .. } = self.kept;
         if index == NIL {
             return 0;
         }

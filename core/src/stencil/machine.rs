@@ -2,11 +2,13 @@
 
 use core::ops::Range;
 
+use super::claim::Census;
 use super::error::{BuildError, SubmitError, UsageError};
 use super::future::Future;
 use super::group::{self, Group, Queue, Stage};
 use super::input::{Input, MARK, Names};
 use super::kept::Kept;
+use super::marks::Marks;
 use super::overtake::Overtaking;
 use super::storage::{Lent, Storage};
 use crate::cache::policy::{Next, NextUse};
@@ -58,6 +60,8 @@ pub struct Stencil<L: Lent, N, F: Future> {
     submitted: u64,
     /// The group that is the only one to hold any of its slots, and holds each of them once; [`NIL`] if that is not known.
     pub(super) alone: u32,
+    /// Its members that do not go on by one from the one before, in ids and in numbers, or with the last use of their input.
+    pub(super) apart: Marks,
     pub(super) kept: Kept,
     pub(super) overtaking: Overtaking,
     pub(super) interrupted: bool,
@@ -105,6 +109,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             to_prepare: [NIL; 2],
             submitted: 0,
             alone: NIL,
+            apart: Marks::NONE,
             kept: Kept::NOTHING,
             overtaking: Overtaking::default(),
             interrupted: false,
@@ -160,7 +165,12 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     /// # Errors
     /// [`SubmitError`]; nothing has changed then.
     pub fn submit(&mut self, point: u64, group: &[u64]) -> Result<Id<Group>, SubmitError> {
-        self.submit_members(point, group.iter().map(|&data| Member::Load(data)))
+        self.accept(point, |stencil, index, turn, refused| {
+            if turn && stencil.kept.long {
+                return stencil.claim_rows(index, group, refused);
+            }
+            stencil.claim(index, turn, group.iter().map(|&data| Member::Load(data)), refused)
+        })
     }
 
     /// [`Stencil::submit`] with members of all kinds.
@@ -176,23 +186,31 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         point: u64,
         members: impl IntoIterator<Item = Member>,
     ) -> Result<Id<Group>, SubmitError> {
+        self.accept(point, |stencil, index, turn, refused| stencil.claim(index, turn, members.into_iter(), refused))
+    }
+
+    /// Accepts a group whose uses are claimed so.
+    #[inline]
+    fn accept(
+        &mut self,
+        point: u64,
+        claim: impl FnOnce(&mut Self, u32, bool, &mut Option<SubmitError>) -> Census,
+    ) -> Result<Id<Group>, SubmitError> {
         self.working()?;
         let index = self.spare.first;
         if index == NIL {
             return Err(SubmitError::GroupsFull { groups: self.groups.as_ref().len() });
         }
         let first = index * self.stride;
+        // What the members claim may be the last uses of what another group holds.
+        self.alone = NIL;
         // Whose turn it is at once takes hold of its slots while it is looked through.
         let turn = self.waiting.first == NIL && self.active < self.limit;
         if !turn || self.kept.index != index {
             self.give_back_kept();
         }
-        let (members, mut refused) = (members.into_iter(), None);
-        let census = if turn {
-            self.claim_all::<true>(index, members, &mut refused)
-        } else {
-            self.claim_all::<false>(index, members, &mut refused)
-        };
+        let mut refused = None;
+        let census = claim(self, index, turn, &mut refused);
         let references = first..first + census.members;
         if census.members > self.pool.count() && refused.is_none() {
             let (need, have) = (self.different(references.clone()), self.pool.count());
@@ -212,7 +230,8 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         if turn {
             self.begin_with(index, census);
             self.alone = if census.alone { index } else { NIL };
-            if self.assign_missing(index) {
+            self.apart = census.apart;
+            if self.assign_missing(index, census.lacking) {
                 self.activate(index);
             } else {
                 self.waiting.push(self.groups.as_mut(), index);
@@ -224,6 +243,21 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             self.enqueue(index);
         }
         Ok(id)
+    }
+
+    #[inline]
+    fn claim(
+        &mut self,
+        index: u32,
+        turn: bool,
+        members: impl Iterator<Item = Member>,
+        refused: &mut Option<SubmitError>,
+    ) -> Census {
+        if turn {
+            self.claim_all::<true>(index, members, refused)
+        } else {
+            self.claim_all::<false>(index, members, refused)
+        }
     }
 
     /// How many different inputs the references name.

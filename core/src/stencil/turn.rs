@@ -5,6 +5,7 @@ use super::future::{Future, Use};
 use super::group::{self, Group, Reference, Stage};
 use super::input::{Input, Names};
 use super::machine::Stencil;
+use super::marks::Marks;
 use super::storage::Lent;
 use crate::cache::policy::{Next, NextUse};
 use crate::cache::pool::Pool;
@@ -26,7 +27,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             if self.groups.as_ref()[index as usize].stage == Stage::Queued {
                 self.begin(index);
             }
-            if !self.assign_missing(index) {
+            if !self.assign_missing(index, Marks::ALL) {
                 return;
             }
             let _ = self.waiting.pop(self.groups.as_mut());
@@ -71,7 +72,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     pub(super) fn begin_with(&mut self, index: u32, census: Census) {
         let group = &mut self.groups.as_mut()[index as usize];
         let Group { number, members, .. } = *group;
-        (group.stage, group.cursor) = (Stage::Assigning, census.first_without.min(members));
+        (group.stage, group.cursor) = (Stage::Assigning, 0);
         self.future.advance(&mut self.present, number);
         self.pool.policy.now(number);
         self.pool.statistics.hits += u64::from(members - census.without - census.not_held);
@@ -114,12 +115,15 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         true
     }
 
-    /// Assigns slots to the members that have none; whether all have one now.
+    /// Assigns slots to the members that have none, all of which are marked; whether all have one now.
     #[inline(never)]
-    pub(super) fn assign_missing(&mut self, index: u32) -> bool {
+    pub(super) fn assign_missing(&mut self, index: u32, without: Marks) -> bool {
         let Group { cursor, members, in_queues, .. } = self.groups.as_ref()[index as usize];
         let (first, mut missing) = (index * self.stride, 0);
-        for at in first + cursor..first + members {
+        let mut next = cursor;
+        while let Some(member) = without.from(next).filter(|&member| member < members) {
+            next = member + 1;
+            let at = first + member;
             let reference = self.references.as_ref()[at as usize];
             if reference.slot != NIL {
                 continue;
@@ -291,7 +295,8 @@ impl<'a, L: Lent, F: Future> Holds<'a, L, F> {
     }
 
     /// Gives back the only reference to content of this input, for which nobody waits.
-    #[inline(never)]
+    // Inlined, as it is most of what a group costs that loads much.
+    #[inline(always)]
     pub(super) fn let_only_go(&mut self, slot: u32, number: u32, data: u64) {
         let unclaimed = self.inputs[number as usize].unclaimed;
         let next = if unclaimed == 0 { Use::Never } else { self.future.next_use(data, *self.present) };
