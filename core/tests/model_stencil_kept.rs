@@ -86,15 +86,19 @@ impl Chance {
 
 /// Groups as boxes that move on, with gaps, jumps, and members named twice or in any order.
 fn groups(chance: &mut Chance) -> Vec<Vec<u64>> {
-    let mut at = 0;
+    let (mut at, mut width, mut rows) = (0, 6, 2);
     (0..30)
         .map(|_| {
-            at = if chance.below(5) == 0 { chance.below(12) } else { (at + 1) % 12 };
-            let (width, rows) = (1 + chance.below(6), 1 + chance.below(2));
+            at = (at + 1) % 12;
+            if chance.below(5) == 0 {
+                (at, width, rows) = (chance.below(12), 1 + chance.below(6), 1 + chance.below(2));
+            }
             let mut members: Vec<u64> = (0..rows)
                 .flat_map(|row| (at + ROW * row..at + ROW * row + width).filter(|&data| data < INPUTS))
                 .collect();
-            members.retain(|_| chance.below(10) > 0);
+            if chance.below(4) == 0 {
+                members.retain(|_| chance.below(10) > 0);
+            }
             if chance.below(8) == 0 {
                 members.extend(members.first().copied());
             }

@@ -4,7 +4,7 @@
 use umbra_core::cache::Slot;
 use umbra_core::stencil::{
     Action, ByNumber, FreeError, Future, Grid, Group, Input, Limits, Reference, Runs, Shape, Stencil, Storage,
-    SubmitError, Use,
+    SubmitError, Use, count,
 };
 
 type Vecs = Storage<Vec<Slot>, Vec<u32>, Vec<Input>, Vec<Group>, Vec<Reference>>;
@@ -122,4 +122,77 @@ fn s50_an_input_that_is_certainly_next_stays_without_runs_as_well() {
         assert!(cache.has_slot(1) && !cache.has_slot(0), "in runs: {in_runs}");
         assert_eq!(serve(&mut cache, 2, &[1, 2]), [0; 0], "in runs: {in_runs}");
     }
+}
+
+#[test]
+fn s74_of_a_row_only_what_is_still_to_be_used_is_kept() {
+    // Groups of up to seven in a row of twenty, of which only the first six are ever submitted.
+    let grid = Grid::new([1, 1, 20], 3, Shape::Box).unwrap();
+    let mut inputs = vec![Input::used(0).unwrap(); 20];
+    let groups: Vec<Vec<u64>> = (0..6).map(|point| grid.group(point).collect()).collect();
+    groups.iter().for_each(|group| count(&mut inputs, group).unwrap());
+    let storage = Storage {
+        slots: vec![Slot::EMPTY; 20],
+        buckets: vec![0; 64],
+        inputs,
+        groups: vec![Group::EMPTY; 1],
+        references: vec![Reference::EMPTY; 7],
+    };
+    let limits = Limits { largest_group: 7, active: 1, horizon: 60 };
+    let mut cache = Stencil::new(storage, ByNumber, grid, 0..20, limits).unwrap();
+    // One more use of the first input that the seventh group would have.
+    cache.expect(3, 1).unwrap();
+    for (point, group) in (0..).zip(&groups) {
+        serve(&mut cache, point, group);
+    }
+    assert_eq!((cache.len(), cache.idle()), (Ok(1), Ok(1)));
+    assert!(cache.has_slot(3));
+}
+
+#[test]
+fn s74_a_row_with_the_last_use_known_so_far_within_it_is_handed_on_in_parts() {
+    let grid = Grid::new([1, 2, 20], 3, Shape::Box).unwrap();
+    let groups: Vec<Vec<u64>> = (0..20).map(|point| grid.group(point).collect()).collect();
+    // Two uses of this input at a time become known, when those before are claimed.
+    let (late, mut claimed) = (10, 0);
+    let all = groups.iter().filter(|group| group.contains(&late)).count() as u32;
+    let mut inputs = vec![Input::used(0).unwrap(); 40];
+    for group in &groups {
+        let others: Vec<u64> = group.iter().copied().filter(|&data| data != late).collect();
+        count(&mut inputs, &others).unwrap();
+    }
+    inputs[late as usize] = Input::used(2).unwrap();
+    let storage = Storage {
+        slots: vec![Slot::EMPTY; 40],
+        buckets: vec![0; 64],
+        inputs,
+        groups: vec![Group::EMPTY; 1],
+        references: vec![Reference::EMPTY; 14],
+    };
+    let limits = Limits { largest_group: 14, active: 1, horizon: 60 };
+    let mut cache = Stencil::new(storage, ByNumber, grid, 0..40, limits).unwrap();
+    let (mut slots, mut loads) = ([u32::MAX; 40], 0);
+    for (point, members) in (0..).zip(&groups) {
+        cache.submit(point, members).unwrap();
+        claimed += u32::from(members.contains(&late));
+        if members.contains(&late) && claimed % 2 == 0 {
+            cache.expect(late, 2.min(all - claimed)).unwrap();
+        }
+        while let Some(action) = cache.poll() {
+            match action {
+                Action::Prepare { data, slot } => {
+                    (slots[data as usize], loads) = (slot, loads + 1);
+                    cache.prepared(data).unwrap();
+                }
+                Action::Ready { group, .. } => {
+                    let told: Vec<u32> = cache.slots(group).unwrap().collect();
+                    let have: Vec<u32> = members.iter().map(|&data| slots[data as usize]).collect();
+                    assert_eq!(told, have, "group {point}");
+                    cache.free_group(group).unwrap();
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!((loads, cache.len()), (40, Ok(0)), "each is loaded once, and leaves after its last use");
 }
