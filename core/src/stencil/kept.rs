@@ -3,7 +3,7 @@
 //! Neighbouring groups share most of their inputs. A group that held its slots alone gives back at its end what the very
 //! next group does not use, as far as that is certain, and keeps the rest: its references stay where they are, and each is
 //! taken over by the member of the next group that names the same input, without a look at the slot. What that group does not
-//! name in the same order is given back in its course.
+//! name in the same order is given back in its course. Long rows are kept and taken over as such, in [`rows`](super::rows).
 //!
 //! Kept content is idle, though its record still counts one reference. While there is some, no group is active and none
 //! waits, so nobody can ask for a slot but the next group that is submitted.

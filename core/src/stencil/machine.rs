@@ -245,6 +245,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         Ok(id)
     }
 
+    /// [`Stencil::claim_all`] for a group whose turn it is, or not.
     #[inline]
     fn claim(
         &mut self,
