@@ -349,13 +349,15 @@ fn members_forget_what_they_ran_when_whoever_watched_them_is_gone() {
             std::thread::sleep(Duration::from_millis(10));
         }
     };
+    let (output, text) = agent.umbra_call(&["barrier", "--header", "x"]);
+    assert!(output.status.code() == Some(2) && text.contains("barrier has a header of its own"), "{text}");
     // A call that is refused when they are watched already.
     let (output, text) = agent.umbra_call(&["broadcast", "--data", &"x".repeat(9000)]);
     assert!(output.status.code() == Some(1) && text.contains("the call needs 9"), "{text}");
     until(false);
     // One that hangs, until a signal ends it.
     let mut command = agent.command();
-    let hangs = command.args(["barrier", "--fail", "3@hang", "--deadline", "60s"]).stdout(Stdio::null());
+    let hangs = command.args(["count", "--add", "5", "--fail", "3@hang", "--deadline", "60s"]).stdout(Stdio::null());
     let mut hangs = Guarded::from(hangs.stderr(Stdio::null()).spawn().unwrap());
     until(true);
     std::thread::sleep(Duration::from_millis(300));
@@ -363,6 +365,9 @@ fn members_forget_what_they_ran_when_whoever_watched_them_is_gone() {
     kill_process(Pid::from_child(&hangs), Signal::TERM).unwrap();
     assert!(!hangs.wait().unwrap().success());
     until(false);
+    // What was to hang is asked again and again, and does not run because nobody watches it any more.
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(reply(&mut maker, &built_in::count(&members[3..4], &[0; 8])), [0; 8]);
 }
 
 /// Ranks that are killed and reaped however the test ends.

@@ -217,6 +217,10 @@ fn built_in_functions_combine_what_others_answer() {
             if work.reply.set_data(numbers.as_flattened()).is_ok() { Verdict::Done } else { Verdict::Fault(1) }
         };
         member.register("numbers", numbers).unwrap();
+        let half = |work: &mut Work<'_>| {
+            if work.reply.set_data(&[1; 4]).is_ok() { Verdict::Done } else { Verdict::Fault(1) }
+        };
+        member.register("half", half).unwrap();
         member
     };
     let members = nodes(5);
@@ -238,6 +242,10 @@ fn built_in_functions_combine_what_others_answer() {
             assert_eq!(reply.data, words(&expected), "{operator:?}");
         }
     }
+    // Half a number of eight bytes each.
+    let halves = Call { callback: Tag::of(REDUCE), caps, ..Call::new(Tag::of("half"), &members) };
+    let failure = all.run(&Call { header: &reduction(Operator::Sum, Number::U64), ..halves }).unwrap_err();
+    assert_eq!((failure.records[0].stage, failure.records[0].code), (Stage::Callback, Code::Fault), "{failure}");
     let sums = all.run(&Call { callback: Tag::of(COUNT), ..numbers }).unwrap();
     assert_eq!(sums.data, words(&[15, 40]), "without a carry into the second one");
     let both = all.run(&Call { callback: Tag::of(GATHER), mode: Mode::ORDERED, ..numbers }).unwrap();

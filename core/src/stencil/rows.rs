@@ -46,7 +46,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
                 if !follows(names, places, at, kept.input, *data) {
                     apart.mark(at as u32);
                 }
-                let next = *data + taken as u64;
+                let next = data.wrapping_add(taken as u64);
                 ids = &ids[taken..];
                 (at, from) = (at + taken, from + taken);
                 // A row mostly goes on with an input that was not kept.
@@ -129,7 +129,7 @@ fn take_over(places: &mut [Reference], inputs: &mut [Input], ids: &[u64], at: us
     let places = cells.get(at..)?.get(..ids.len())?;
     let inputs = inputs.get_mut(input as usize..)?.get_mut(..ids.len())?;
     let (mut taken, first) = (0, *ids.first()?);
-    while taken < ids.len() && ids[taken] == first + taken as u64 && inputs[taken].claim_one_of_many() {
+    while taken < ids.len() && ids[taken] == first.wrapping_add(taken as u64) && inputs[taken].claim_one_of_many() {
         places[taken].set(kept[taken].get());
         taken += 1;
     }

@@ -224,6 +224,9 @@ impl Board {
             }
             Phase::Wait(answer) => {
                 let ours = work.reply.data_mut();
+                if [ours.len(), answer.data.len()].iter().any(|len| !len.is_multiple_of(number.bytes())) {
+                    return Why::Lengths.into();
+                }
                 if ours.is_empty() || answer.data.is_empty() {
                     // Whoever has no value leaves it to the others.
                     let _ = work.reply.push_data(answer.data);

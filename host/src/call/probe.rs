@@ -3,7 +3,8 @@
 //! A member that is [probed](Member::serve_probe) has two functions more. [`WATCH`] has everybody remember the runs of its
 //! functions from now on, or forget them, and fail at a given place once. [`TRACE`] gathers what is remembered of one call.
 //! Runs of these two are not remembered, and do not fail on purpose. When the member that has begun to watch is gone, whatever
-//! ended it, the others forget them by themselves.
+//! ended it, the others forget them by themselves; one that hears of its death before its wish remembers on until somebody else
+//! has watched. A function that was to hang goes on to hang: its call was not made to have it run.
 //!
 //! *Cost*: while nobody watches, one load a run; the runs that are remembered have their places from the start.
 
@@ -25,6 +26,9 @@ pub const TRACE: &str = "umbra.trace";
 
 /// Runs that a process remembers.
 const RUNS: usize = 4096;
+/// Why runs are looked at: somebody watches, or one is to fail.
+const WATCHED: u32 = 1;
+const ARMED: u32 = 2;
 /// In place of a member where there is none.
 const NOBODY: u32 = u32::MAX;
 
@@ -130,6 +134,13 @@ struct Seen {
     by: Option<Node>,
 }
 
+impl Seen {
+    fn forget(&mut self) {
+        self.runs.clear();
+        self.by = None;
+    }
+}
+
 /// A member that is to fail in a call of whoever wanted that, and of nobody else: who wanted it may be gone by then.
 #[derive(Clone, Copy, Debug)]
 struct Armed {
@@ -141,6 +152,7 @@ struct Armed {
 /// What the functions of one member are looked at with.
 #[derive(Clone, Debug)]
 pub(super) struct Probe {
+    /// Bits of [`WATCHED`] and [`ARMED`].
     on: Arc<AtomicU32>,
     seen: Arc<Mutex<Seen>>,
     /// The places of its own functions.
@@ -178,6 +190,9 @@ impl Probe {
         };
         let run = Run { node, parent, child, began, ended: now() };
         let mut seen = self.seen();
+        if seen.by.is_none() {
+            return verdict;
+        }
         // A function that was pending is asked again and again: that is one run, from its beginning to its end.
         let before = seen
             .runs
@@ -206,6 +221,7 @@ impl Probe {
             Fault::Hang | Fault::Func | Fault::Callback => return None,
         };
         seen.armed = None;
+        self.settle(&seen);
         Some(verdict)
     }
 
@@ -225,27 +241,30 @@ impl Probe {
             seen.armed = fault.map(|fault| Armed { maker, at, fault });
         }
         if on == 0 {
-            self.forget(seen);
+            seen.forget();
         } else {
             seen.by = Some(work.call.root);
-            self.on.store(u32::from(on), Ordering::Relaxed);
         }
+        self.settle(&seen);
         Verdict::Done
     }
 
-    /// A member has died, and its next life has asked for nothing yet: if it has watched, nobody asks for what is remembered.
+    /// A member has died, and its next life has asked for nothing yet: nobody asks for what it has had remembered, and none of its
+    /// calls is to fail any more. One that hangs was asked before, and must not run now.
     pub(super) fn gone(&self, node: Node) {
         let mut seen = self.seen();
         if seen.by == Some(node) {
-            seen.armed = None;
-            self.forget(seen);
+            seen.forget();
         }
+        seen.armed = seen.armed.filter(|armed| armed.maker.0 != node || armed.fault == Fault::Hang);
+        self.settle(&seen);
     }
 
-    fn forget(&self, mut seen: MutexGuard<'_, Seen>) {
-        seen.runs.clear();
-        seen.by = None;
-        self.on.store(0, Ordering::Relaxed);
+    /// Has runs looked at as long as there is a reason.
+    fn settle(&self, seen: &Seen) {
+        let bits = [(seen.by.is_some(), WATCHED), (seen.armed.is_some(), ARMED)];
+        let on = bits.into_iter().filter(|(is_so, _)| *is_so).fold(0, |on, (_, bit)| on | bit);
+        self.on.store(on, Ordering::Relaxed);
     }
 
     fn trace(&self, work: &mut Work<'_>) -> Verdict {

@@ -179,6 +179,11 @@ impl Call {
     /// Makes the call while everybody is watched.
     fn make(&self, own: &mut Member, members: &[Node]) -> Result<Ended, Failure> {
         let known = self.name();
+        if !matches!(known, Name::Other(_)) && !self.header.is_empty() {
+            let why =
+                format!("{} has a header of its own: leave --header out, or name a function of ranks", self.function);
+            return Err(Failure::usage(why));
+        }
         own.serve_built_ins(0).map_err(Failure::failed)?;
         own.serve_probe().map_err(Failure::failed)?;
         match &known {

@@ -226,7 +226,7 @@ impl World {
             // dead before their time to answer is over.
             (Stage::Child, Code::Timeout) => {
                 let patience = Lapse(made.plan.call.budget.0 / 8 * 7).min(self.config.silence);
-                !self.is_strict() && !is_dead(made.at + patience, &|back| back <= ended)
+                !self.is_strict() && !is_dead((made.at + patience).min(ended), &|back| back <= ended)
             }
             _ => self.done.of(made.id).contains(&(origin, stage, code, aux)),
         };
