@@ -63,20 +63,24 @@ fn scope(scope: u32) -> Result<Scope, Failure> {
     }
 }
 
-/// What the options choose.
+/// What the options choose, and whether that is possible: whoever has to be told that it is not is waited for as they say.
 ///
 /// # Safety
 /// `options` points to a structure that begins with its size.
-unsafe fn settings(options: *const Options) -> Result<Settings, Failure> {
-    // SAFETY: the caller's promise; zeros are valid options.
-    let options = unsafe { sized(options, offset_of!(Options, largest_slot)) }?;
+unsafe fn settings(options: *const Options) -> (Settings, Result<(), Failure>) {
     let usual = Settings::default();
+    // SAFETY: the caller's promise; zeros are valid options.
+    let options = match unsafe { sized(options, offset_of!(Options, largest_slot)) } {
+        Ok(options) => options,
+        Err(failure) => return (usual, Err(failure)),
+    };
     let largest_slot = match u32::try_from(options.largest_slot) {
         Ok(0) | Err(_) => usual.largest_slot,
         Ok(bytes) => bytes,
     };
+    let kind = u8::try_from(options.kind).map(Kind);
     let other = |_| Failure::new(Code::Invalid, format!("kind {}: it is 255 at most", options.kind));
-    Ok(Settings {
+    let settings = Settings {
         deadline: match options.timeout_ms {
             0 => usual.deadline,
             u64::MAX => None,
@@ -89,8 +93,9 @@ unsafe fn settings(options: *const Options) -> Result<Settings, Failure> {
         largest_slot,
         reversed: options.reversed != 0,
         timed: false,
-        kind: Kind(u8::try_from(options.kind).map_err(other)?),
-    })
+        kind: kind.unwrap_or(usual.kind),
+    };
+    (settings, kind.map(drop).map_err(other))
 }
 
 /// Makes the memory through which the ranks of a mesh exchange these fields.
@@ -186,15 +191,11 @@ pub unsafe extern "C" fn umbra_boundary_build(
     enter(|| {
         // Whatever is wrong with what was handed in is told to the others, who build together with this rank.
         // SAFETY: the caller's promise about the options.
-        let chosen = takes(boundary).and_then(|()| unsafe { settings(options) });
+        let (settings, chosen) = unsafe { settings(options) };
         // SAFETY: and about the mesh.
         let asked = unsafe { Mesh::ask(mesh) };
         let inner = with_fabric(fabric, |woven| {
-            let (chosen, settings) = match chosen {
-                Ok(settings) => (Ok(()), settings),
-                Err(failure) => (Err(failure), Settings::default()),
-            };
-            let fit = chosen.and(asked).and_then(|mesh| {
+            let fit = takes(boundary).and(chosen).and(asked).and_then(|mesh| {
                 let lengths = lengths(mesh.shape(), &woven.fields)?;
                 if mesh.ranks() == woven.extent.ranks {
                     return Ok((mesh, lengths));

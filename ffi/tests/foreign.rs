@@ -107,12 +107,18 @@ impl Ends for Fresh {
         0
     }
 
-    fn end(&self, _: Option<Duration>) -> Result<Fabric, TransportError> {
+    fn end(&self, patience: Option<Duration>) -> Result<Fabric, TransportError> {
+        PATIENCE.set(patience);
         let segment = Arc::new(Fabric::segment(self.extent)?);
         self.made.set(self.made.get() + 1);
         *self.last.borrow_mut() = Some(Arc::clone(&segment));
         Fabric::attach(segment, self.extent, 0)
     }
+}
+
+thread_local! {
+    /// How long others may take to make theirs, as the last end was told.
+    static PATIENCE: Cell<Option<Duration>> = const { Cell::new(None) };
 }
 
 static UP: AtomicBool = AtomicBool::new(true);
@@ -171,7 +177,7 @@ fn the_functions_of_the_header_use_what_another_package_has_made() {
     let mut handle = 0;
     for (nth, (options, place, code)) in [
         (OPTIONS, ptr::null_mut(), INVALID),
-        (Options { kind: 256, ..OPTIONS }, &raw mut handle, INVALID),
+        (Options { kind: 256, timeout_ms: 1234, ..OPTIONS }, &raw mut handle, INVALID),
         (Options { size: 8, ..OPTIONS }, &raw mut handle, WRONG_SIZE),
     ]
     .into_iter()
@@ -179,6 +185,12 @@ fn the_functions_of_the_header_use_what_another_package_has_made() {
     {
         assert_eq!((build_with(fabric, 0, &options, place), handle), (code, 0));
         assert_eq!(made.get(), 2 + nth as u32, "made, to tell the others of that, too");
+        let said = options.timeout_ms > 0;
+        assert_eq!(
+            PATIENCE.get() == Some(Duration::from_millis(options.timeout_ms)),
+            said,
+            "as long as the options say"
+        );
     }
     for turn in 5..7 {
         let boundary = build(fabric, 0).unwrap();

@@ -127,7 +127,7 @@ pub fn count(inputs: &mut [Input], group: &[u64]) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// From the id of an input to the number of its record.
+/// From the id of an input to the number of its record, and back: no two ids have one number.
 pub trait Names {
     /// The number, if the id has one.
     #[must_use]

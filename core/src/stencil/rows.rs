@@ -32,18 +32,20 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         let places = &mut self.references.as_mut()[first..][..self.stride as usize];
         let (names, inputs) = (&self.names, self.inputs.as_mut());
         let mut hands = Hands::new(self.pool.retaining());
-        let (mut at, mut from, end) = (0, self.kept.from as usize, (self.kept.end as usize).min(places.len()));
+        // Names may be anybody's code: if that panics, slots stay held, and none is given back twice.
+        let kept = core::mem::replace(&mut self.kept, Kept::NOTHING);
+        let (mut at, mut from, end) = (0, kept.from as usize, (kept.end as usize).min(places.len()));
         let mut apart = Marks::NONE;
         loop {
             while from < end && places[from].slot == GONE {
                 from += 1;
             }
-            if let (Some(&kept), [data, ..]) = (places[..end].get(from), ids)
-                && names.data(kept.input) == Some(*data)
-                && !kept.is_scratch()
+            if let (Some(&next), [data, ..]) = (places[..end].get(from), ids)
+                && names.data(next.input) == Some(*data)
+                && !next.is_scratch()
                 && let Some(taken) = take_over(places, inputs, ids, at, from)
             {
-                if !follows(names, places, at, kept.input, *data) {
+                if !follows(names, places, at, next.input, *data) {
                     apart.mark(at as u32);
                 }
                 let next = data.wrapping_add(taken as u64);
@@ -90,12 +92,11 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             at += 1;
             ids = behind;
         }
-        let mut kept = Kept { from: from as u32, ..self.kept };
+        let mut kept = Kept { from: from as u32, ..kept };
         while let Some(kept) = kept.next(places) {
             hands.give_back(kept);
         }
         let census = hands.census(at as u32);
-        self.kept = Kept::NOTHING;
         Census { apart, ..census }
     }
 }

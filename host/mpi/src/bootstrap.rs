@@ -213,7 +213,7 @@ fn start(
 }
 
 /// Where the first line comes that an agent says; nothing ever does if it ends without one. Who waits for it is a thread, which ends
-/// with the agent, as its output does.
+/// when the agent's output does: with the agent, and with whatever it has left running.
 fn first_line(says: ChildStdout) -> io::Result<Receiver<String>> {
     let (said, line) = mpsc::sync_channel(1);
     let read = move || {

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A message that is refused may have had such a second one, of which its head cannot be believed. It stays queued until one of
-//! a later message is fetched from the same slot, and is known then by its first word, and dropped.
+//! a later message is fetched from the same slot, and is dropped then if its first word is another one.
 //!
 //! A message that is not as long as its head says is refused, with the rank that has sent it: it has no part for each strip.
 //!
@@ -89,7 +89,7 @@ struct Ends {
     head: usize,
     /// The same of a message from it.
     head_of: usize,
-    /// Bytes of all its strips: more can be beside no slot.
+    /// Bytes of all its strips, of whichever epoch they are the most: more can be beside no slot.
     dense_of: usize,
 }
 
@@ -167,8 +167,9 @@ impl Transport for MpiSlot {
 
     fn plans(&mut self, _epoch: u32, peers: &[Peer], entries: &[Entry]) -> Result<(), TransportError> {
         let world = *self.world();
-        // Nothing is under way but the receives that were posted for exchanges that never were.
-        self.peers.iter_mut().for_each(|ends| *ends = None);
+        // Nothing is under way but the receives that were posted for exchanges that never were, and what refused messages have left.
+        let before = self.peers.iter_mut().map(|ends| ends.take().map_or(0, |ends| ends.dense_of));
+        let before: Vec<usize> = before.collect();
         for peer in peers {
             let (out, room) = (peer.out(), peer.slot_bytes() as usize);
             let [head, head_of] = [&out, &peer.inbound()].map(|entries| HEAD + bitmap_bytes(entries.len() as u32));
@@ -177,6 +178,7 @@ impl Transport for MpiSlot {
                 usize::try_from(bytes).unwrap_or(usize::MAX)
             });
             let dense = payload.saturating_add(head);
+            let dense_of = before.get(peer.rank() as usize).map_or(dense_of, |&before| before.max(dense_of));
             let mut into: Vec<_> = (0..SLOTS).map(|_| Two::new(room, 0)).collect();
             for (slot, two) in (0..).zip(&mut into) {
                 two.slot.receive(&world, peer.rank(), tags(slot).0, room)?;
@@ -249,9 +251,9 @@ impl Transport for MpiSlot {
         if two.fetching.is_none() {
             // Messages do not overtake each other, so this is the oldest, which may be of a message that was refused.
             let Some(seen) = world.probe(from, tag)? else { return Ok(false) };
-            if seen.saturating_sub(NAME) > most {
-                let (bytes, came) = (u64::from(bytes), Some(seen as u64));
-                return Err(TransportError::MessageSize { rank: from, bytes, came });
+            let came = seen.saturating_sub(NAME);
+            if came > most {
+                return heads::same(from, bytes as usize, came).map(|()| false);
             }
             two.overflow.resize(seen);
             two.overflow.receive(&world, from, tag, seen)?;

@@ -128,15 +128,19 @@ pub(super) fn unpack(
     })
 }
 
-/// Makes a field of this rank present where something of it came.
-pub(super) fn make(view: &mut impl Fields, rank: u32, key: Key) -> Result<(), BoundaryError> {
+/// Makes a field of this rank present where something of it came, as an array of so many values.
+pub(super) fn make(view: &mut impl Fields, rank: u32, key: Key, expected: usize) -> Result<(), BoundaryError> {
     let (block, field) = (key.receiver, key.field);
     // By the values themselves: who makes a field present that is there loses what it holds.
-    if view.values(block, field).is_none() {
-        view.allocate(block, field).map_err(|what| BoundaryError::NoMemory { rank, what })?;
-        view.values(block, field).ok_or(BoundaryError::NotMade { block, field })?;
-    }
-    Ok(())
+    let len = match view.values(block, field).map(<[f64]>::len) {
+        Some(len) => len,
+        None => {
+            view.allocate(block, field).map_err(|what| BoundaryError::NoMemory { rank, what })?;
+            view.values(block, field).ok_or(BoundaryError::NotMade { block, field })?.len()
+        }
+    };
+    // One that was put right by being absent would have nothing of what comes after this.
+    if len == expected { Ok(()) } else { Err(BoundaryError::Length { block, field, len, expected }) }
 }
 
 /// The array that a channel's strip belongs into, if the field is present there.

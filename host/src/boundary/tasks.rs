@@ -263,8 +263,11 @@ impl<T: Transport> Boundary<T> {
 
     /// Makes fields present where something came.
     fn allocate(&mut self, view: &mut impl Fields, half: usize) -> Result<(), BoundaryError> {
-        let rank = self.transport.rank();
-        let mut present = |key: Key| strip::make(view, rank, key);
+        let (rank, cells, fields) = (self.transport.rank(), self.strips.cells, &self.fields);
+        let mut present = |key: Key| {
+            let components = fields.get(usize::from(key.field)).map_or(1, |kind| kind.components as usize);
+            strip::make(view, rank, key, cells * components)
+        };
         if half == LOCAL {
             let (_, entries, channels) = self.machine.local();
             let live = entries.iter().zip(channels).filter(|(_, channel)| channel.state() == State::Received);

@@ -44,7 +44,7 @@ pub enum TransportError {
     /// it is not known here whether it is.
     #[error(
         "the agent of rank {rank}, process {pid}, has not looked for {} ms: let it go on, or end it and the rank looks \
-         for itself", .idle.as_millis()
+         for itself, unless it is of another space of process numbers: then make a new fabric", .idle.as_millis()
     )]
     Agent {
         /// The process.

@@ -6,7 +6,7 @@
 //! ended it, the others forget them by themselves; one that hears of its death before its wish remembers on until somebody else
 //! has watched. A function that was to hang goes on to hang: its call was not made to have it run.
 //!
-//! *Cost*: while nobody watches, one load a run; the runs that are remembered have their places from the start.
+//! *Cost*: while nobody watches and nothing is to fail, one load a run; the runs that are remembered have their places from the start.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -236,9 +236,12 @@ impl Probe {
         let at = Node(u32::from_le_bytes([a, b, c, d]));
         let maker = (work.call.root, work.call.life);
         let mut seen = self.seen();
-        // Every member that lives here runs this, and has no say about the others.
-        if at == work.node || on == 0 {
+        // Every member that lives here runs this, and has no say about the others. What hangs is let go by who wanted that, or where
+        // another one is to fail.
+        if fault.is_some() && at == work.node {
             seen.armed = fault.map(|fault| Armed { maker, at, fault });
+        } else if on == 0 {
+            seen.armed = seen.armed.filter(|armed| armed.fault == Fault::Hang && armed.maker != maker);
         }
         if on == 0 {
             seen.forget();
