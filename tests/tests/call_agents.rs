@@ -357,7 +357,7 @@ fn members_forget_what_they_ran_when_whoever_watched_them_is_gone() {
     until(false);
     // One that hangs, until a signal ends it.
     let mut command = agent.command();
-    let hangs = command.args(["count", "--add", "5", "--fail", "3@hang", "--deadline", "60s"]).stdout(Stdio::null());
+    let hangs = command.args(["count", "--add", "5", "--fail", "3@hang", "--deadline", "10s"]).stdout(Stdio::null());
     let mut hangs = Guarded::from(hangs.stderr(Stdio::null()).spawn().unwrap());
     until(true);
     std::thread::sleep(Duration::from_millis(300));
