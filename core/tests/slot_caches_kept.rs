@@ -124,6 +124,20 @@ fn s50_an_input_that_is_certainly_next_stays_without_runs_as_well() {
     }
 }
 
+/// A cache of a grid with a slot for each of its inputs, for one group of up to so many members at a time.
+fn over(grid: Grid, inputs: Vec<Input>, members: u32) -> Cache<Grid> {
+    let slots = inputs.len();
+    let storage = Storage {
+        slots: vec![Slot::EMPTY; slots],
+        buckets: vec![0; 64],
+        inputs,
+        groups: vec![Group::EMPTY; 1],
+        references: vec![Reference::EMPTY; members as usize],
+    };
+    let limits = Limits { largest_group: members, active: 1, horizon: 60 };
+    Stencil::new(storage, ByNumber, grid, 0..slots as u32, limits).unwrap()
+}
+
 #[test]
 fn s74_of_a_row_only_what_is_still_to_be_used_is_kept() {
     // Groups of up to seven in a row of twenty, of which only the first six are ever submitted.
@@ -131,15 +145,7 @@ fn s74_of_a_row_only_what_is_still_to_be_used_is_kept() {
     let mut inputs = vec![Input::used(0).unwrap(); 20];
     let groups: Vec<Vec<u64>> = (0..6).map(|point| grid.group(point).collect()).collect();
     groups.iter().for_each(|group| count(&mut inputs, group).unwrap());
-    let storage = Storage {
-        slots: vec![Slot::EMPTY; 20],
-        buckets: vec![0; 64],
-        inputs,
-        groups: vec![Group::EMPTY; 1],
-        references: vec![Reference::EMPTY; 7],
-    };
-    let limits = Limits { largest_group: 7, active: 1, horizon: 60 };
-    let mut cache = Stencil::new(storage, ByNumber, grid, 0..20, limits).unwrap();
+    let mut cache = over(grid, inputs, 7);
     // One more use of the first input that the seventh group would have.
     cache.expect(3, 1).unwrap();
     for (point, group) in (0..).zip(&groups) {
@@ -162,15 +168,7 @@ fn s74_a_row_with_the_last_use_known_so_far_within_it_is_handed_on_in_parts() {
         count(&mut inputs, &others).unwrap();
     }
     inputs[late as usize] = Input::used(2).unwrap();
-    let storage = Storage {
-        slots: vec![Slot::EMPTY; 40],
-        buckets: vec![0; 64],
-        inputs,
-        groups: vec![Group::EMPTY; 1],
-        references: vec![Reference::EMPTY; 14],
-    };
-    let limits = Limits { largest_group: 14, active: 1, horizon: 60 };
-    let mut cache = Stencil::new(storage, ByNumber, grid, 0..40, limits).unwrap();
+    let mut cache = over(grid, inputs, 14);
     let (mut slots, mut loads) = ([u32::MAX; 40], 0);
     for (point, members) in (0..).zip(&groups) {
         cache.submit(point, members).unwrap();

@@ -1,9 +1,22 @@
 //! Ends of a boundary exchange around another one.
 
 /// In an `impl Transport` of a structure whose first field is a transport: what most of them hand on to that as it is. What is
-/// left out is what such tests change, or what has a default.
+/// left out is what such tests change, or what has a default. With `plans` those are handed on as well.
 #[macro_export]
 macro_rules! hands_on {
+    (plans) => {
+        $crate::hands_on!();
+
+        fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), umbra::boundary::TransportError> {
+            self.0.write_plan(to, bytes)
+        }
+        fn read_plan(&self, from: u32) -> Result<Option<Vec<u8>>, umbra::boundary::TransportError> {
+            self.0.read_plan(from)
+        }
+        fn keeps_plans(&self) -> bool {
+            self.0.keeps_plans()
+        }
+    };
     () => {
         fn rank(&self) -> u32 {
             self.0.rank()

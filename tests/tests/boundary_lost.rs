@@ -66,7 +66,7 @@ struct Breaking(Fabric, u32, u32);
 const CUT: u32 = 1;
 
 impl Transport for Breaking {
-    umbra_tests::hands_on!();
+    umbra_tests::hands_on!(plans);
 
     fn may_write(&mut self, to: u32, _: u32) -> Result<bool, TransportError> {
         let broken = to == CUT && self.1 == self.2;
@@ -75,15 +75,6 @@ impl Transport for Breaking {
     fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
         self.1 += u32::from(message.rank == CUT);
         self.0.publish(message, epoch, head)
-    }
-    fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
-        self.0.write_plan(to, bytes)
-    }
-    fn read_plan(&self, from: u32) -> Result<Option<Vec<u8>>, TransportError> {
-        self.0.read_plan(from)
-    }
-    fn keeps_plans(&self) -> bool {
-        true
     }
 }
 
@@ -125,19 +116,10 @@ struct Refusing(Fabric, u32);
 const REFUSED: TransportError = TransportError::NotRegistered { rank: 1, bytes: 4096, code: 12 };
 
 impl Transport for Refusing {
-    umbra_tests::hands_on!();
+    umbra_tests::hands_on!(plans);
 
     fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
         if message.sequence == self.1 { Err(REFUSED) } else { self.0.publish(message, epoch, head) }
-    }
-    fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
-        self.0.write_plan(to, bytes)
-    }
-    fn read_plan(&self, from: u32) -> Result<Option<Vec<u8>>, TransportError> {
-        self.0.read_plan(from)
-    }
-    fn keeps_plans(&self) -> bool {
-        true
     }
 }
 

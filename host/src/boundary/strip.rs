@@ -19,6 +19,12 @@ const fn wrong_length(entry: &Entry, block: u32, len: usize, expected: usize) ->
     BoundaryError::Length { block, field: entry.key.field, len, expected }
 }
 
+/// Values of a field's array on a block of so many cells.
+#[inline]
+pub(super) fn length(cells: usize, fields: &[Field], field: u16) -> usize {
+    cells * fields.get(usize::from(field)).map_or(1, |kind| kind.components as usize)
+}
+
 /// The sender's array of a channel, if the field is present there.
 #[inline]
 pub(super) fn array<'v>(
@@ -28,7 +34,7 @@ pub(super) fn array<'v>(
     entry: &Entry,
 ) -> Result<Option<&'v [f64]>, BoundaryError> {
     let (block, field) = (entry.key.sender, entry.key.field);
-    let expected = cells * fields.get(usize::from(field)).map_or(1, |kind| kind.components as usize);
+    let expected = length(cells, fields, field);
     match view.values(block, field) {
         Some(values) if values.len() == expected => Ok(Some(values)),
         Some(values) => Err(wrong_length(entry, block, values.len(), expected)),
@@ -154,8 +160,7 @@ pub(super) fn target<'v>(
     let (block, field) = (entry.key.receiver, entry.key.field);
     match view.values_mut(block, field) {
         Some(values) => {
-            let components = fields.get(usize::from(field)).map_or(1, |kind| kind.components as usize);
-            let expected = strips.cells * components;
+            let expected = length(strips.cells, fields, field);
             if values.len() == expected {
                 Ok(Some(values))
             } else {

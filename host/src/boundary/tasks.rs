@@ -264,10 +264,7 @@ impl<T: Transport> Boundary<T> {
     /// Makes fields present where something came.
     fn allocate(&mut self, view: &mut impl Fields, half: usize) -> Result<(), BoundaryError> {
         let (rank, cells, fields) = (self.transport.rank(), self.strips.cells, &self.fields);
-        let mut present = |key: Key| {
-            let components = fields.get(usize::from(key.field)).map_or(1, |kind| kind.components as usize);
-            strip::make(view, rank, key, cells * components)
-        };
+        let mut present = |key: Key| strip::make(view, rank, key, strip::length(cells, fields, key.field));
         if half == LOCAL {
             let (_, entries, channels) = self.machine.local();
             let live = entries.iter().zip(channels).filter(|(_, channel)| channel.state() == State::Received);
