@@ -120,7 +120,7 @@ impl Levels {
             (None, _) => {
                 let default = fields.get(usize::from(entry.key.field)).unwrap_or(&Field::DENSE).default_value();
                 self.rows(target).each(values.len() / cells, cells, |row| {
-                    values[row].fill(default);
+                    strip::fill(&mut values[row], default);
                     Ok(())
                 })
             }
