@@ -24,6 +24,7 @@ pub mod lost;
 pub mod machine;
 pub mod meeting;
 pub mod memory_server;
+pub mod nodes;
 pub mod owned;
 pub mod random_exchanges;
 pub mod rig;

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use umbra::boundary::{
-    Agent, Attended, Boundary, BoundaryError, Extent, Fabric, Field, Greeting, Grid, Late, Mesh as _, Settings, Store,
-    Transport, TransportError, VerbsRing, largest_message,
+    Agent, Attended, Boundary, BoundaryError, Extent, Fabric, Field, Greeting, Grid, Late, Mesh as _, Nodes, Settings,
+    Store, Transport, TransportError, VerbsRing, largest_message,
 };
 use umbra::sys::segment::{Mapping, Segment};
 use umbra_core::atomic::{AtomicU64, Ordering};
@@ -84,6 +84,32 @@ impl End for Attended {
 
     fn is_alone(&self) -> bool {
         Attended::is_alone(self).expect("the memory is there")
+    }
+}
+
+/// Ranks of a node, one of which is lost; the others are alone on theirs.
+const NODE: [u32; 2] = [0, LOST];
+
+impl End for Nodes<Fabric, Fabric> {
+    /// What all share, then what those of the node do, and what each of the others has of its own.
+    fn bytes(extent: Extent) -> usize {
+        let within = |ranks| Extent { ranks, ..extent }.bytes();
+        extent.bytes() + within(NODE.len() as u32) + extent.ranks as usize * within(1)
+    }
+
+    fn of(segment: &Arc<Segment>, extent: Extent, rank: u32, _: &mut dyn FnMut()) -> Nodes<Fabric, Fabric> {
+        let far = Fabric::attach(segment.clone(), extent, rank).expect("the memory is large enough");
+        let alone = [rank];
+        let ranks = if NODE.contains(&rank) { &NODE[..] } else { &alone };
+        let within = |ranks| Extent { ranks, ..extent };
+        let node = extent.bytes();
+        let own = node + within(NODE.len() as u32).bytes() + rank as usize * within(1).bytes();
+        let (within, first) = (within(ranks.len() as u32), if ranks.len() > 1 { node } else { own });
+        let memory = segment.share().expect("a descriptor");
+        let memory = Segment::attach_at(memory, Mapping::ReadWrite, first, within.bytes()).expect("it is as large");
+        let seat = ranks.iter().position(|&other| other == rank).expect("it is there");
+        let near = Fabric::attach(Arc::new(memory), within, seat as u32).expect("the memory is large enough");
+        Nodes::new(near, far, ranks).expect("ends of one rank")
     }
 }
 

@@ -11,6 +11,7 @@ use std::thread;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use umbra::boundary::{Agent, Attended, Fabric};
 use umbra_core::atomic::{AtomicU32, Ordering};
+use umbra_tests::nodes::Memory;
 use umbra_tests::steady::Steady;
 
 #[global_allocator]
@@ -25,12 +26,18 @@ fn allocations() -> usize {
     counted.allocations + counted.reallocations
 }
 
-/// Within a level, and between two, alone and with an agent.
+/// Within a level, and between two, alone, with an agent, and on two nodes.
 fn main() {
     for steady in [false, true].map(Steady::new) {
         alone(&steady);
         with_an_agent(&steady);
+        on_nodes(&steady);
     }
+}
+
+fn on_nodes(steady: &Steady) {
+    let memory = Memory::dealt(steady.extent(), 2);
+    nothing("on nodes", &steady.run(WINDOWS, allocations, |rank| memory.end(rank)));
 }
 
 fn alone(steady: &Steady) {

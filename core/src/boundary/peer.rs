@@ -100,6 +100,12 @@ impl Peer {
         }
     }
 
+    /// The same peer, for whoever knows it by another number.
+    #[must_use]
+    pub fn seen_as(&self, rank: u32) -> Peer {
+        Peer { rank, ..self.clone() }
+    }
+
     /// Its rank.
     #[must_use]
     pub const fn rank(&self) -> u32 {

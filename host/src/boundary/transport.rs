@@ -8,6 +8,7 @@ use std::time::Duration;
 use umbra_core::boundary::{Entry, Key, Message, Peer, Place, Refusal, Vote};
 
 use super::held::Held;
+use super::nodes::NodesError;
 
 /// Why a transport could not do what was asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -167,6 +168,21 @@ pub enum TransportError {
         /// Why.
         refusal: Refusal,
     },
+    /// Two transports are not those of one rank of a node.
+    #[error("{0}")]
+    Nodes(#[from] NodesError),
+    /// A rank cannot use memory that all ranks of its node share.
+    #[error(
+        "rank {rank} {what}, code {code}: see that the processes of a node find each other in /proc, or use a transport that          needs no memory in common, as MpiSlot"
+    )]
+    NotShared {
+        /// The rank.
+        rank: u32,
+        /// What it cannot do.
+        what: &'static str,
+        /// Of the system; 0 if it did not say anything.
+        code: i32,
+    },
     /// What a rank sends to all others does not come in time.
     #[error("nothing came from rank {rank}: see why it ended, or whether it runs the same mesh")]
     Silent {
@@ -185,6 +201,35 @@ impl TransportError {
             | TransportError::Silent { rank } => Some(*rank),
             _ => None,
         }
+    }
+
+    /// The same of the rank that all know by another number, if it is about one: each error of one that is seen by its number
+    /// within a node goes through this.
+    pub(super) fn about(mut self, known: impl FnOnce(u32) -> Option<u32>) -> TransportError {
+        match &mut self {
+            TransportError::NoRank { rank, .. }
+            | TransportError::Agent { rank, .. }
+            | TransportError::Broken { rank, .. }
+            | TransportError::Ended { rank, .. }
+            | TransportError::Refused { rank, .. }
+            | TransportError::NotRegistered { rank, .. }
+            | TransportError::NoRoom { rank, .. }
+            | TransportError::WasBuilt { rank, .. }
+            | TransportError::StripSize { rank, .. }
+            | TransportError::MessageSize { rank, .. }
+            | TransportError::Channel { rank, .. }
+            | TransportError::NotShared { rank, .. }
+            | TransportError::Silent { rank } => *rank = known(*rank).unwrap_or(*rank),
+            TransportError::SlotTooSmall { .. }
+            | TransportError::Memory(_)
+            | TransportError::Library { .. }
+            | TransportError::Process(_)
+            | TransportError::NoName { .. }
+            | TransportError::HasEnd
+            | TransportError::Lent
+            | TransportError::Nodes(_) => {}
+        }
+        self
     }
 }
 
