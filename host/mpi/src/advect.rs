@@ -8,7 +8,7 @@ use std::time::Instant;
 use umbra::advect::{self, Finished, Options, Problem, Progress, RankOutcome, Shown, Watch, run_rank, summary};
 use umbra::output::Output;
 use umbra::report::Form;
-use umbra_mpi::{Communicator, MpiRma, MpiSlot, MpiStrips, Window};
+use umbra_mpi::{Communicator, MpiNodes, MpiRma, MpiSlot, MpiStrips, Window};
 
 use crate::options::Carrier;
 use crate::output::{Say, say, say_aside};
@@ -68,6 +68,11 @@ pub(crate) fn run(world: Communicator, wanted: &Wanted) -> Result<bool, Box<dyn 
             let outcome = run_rank(&options, rank, MpiRma::new(world, &window, deadline)?, tell)?;
             window.free()?;
             ("mpi-rma", outcome)
+        }
+        Carrier::Nodes(nodes) => {
+            let nodes = MpiNodes::split(world, u16::try_from(rank % u32::from(nodes.max(1)))?)?;
+            let end = nodes.end(options.extent()?.message, deadline)?;
+            ("mpi-nodes", run_rank(&options, rank, end, tell)?)
         }
         Carrier::Early => ("mpi-early", run_rank(&options, rank, MpiStrips::early(world, deadline)?, tell)?),
         Carrier::Probe => ("mpi-probe", run_rank(&options, rank, MpiStrips::probing(world, deadline)?, tell)?),

@@ -4,6 +4,7 @@
 //!
 //! - [`MpiSlot`] carries boundary exchange: one message a peer, into a slot that its receiver has posted before.
 //! - [`MpiRma`] puts messages into a [`Window`] of the receiver instead.
+//! - [`MpiNodes`] shares memory within a node, and is [`MpiSlot`] between nodes.
 //! - [`MpiStrips`] does the same with a message for each strip, as mesh codes do, to compare with.
 //! - [`Bootstrap`] makes a job of the processes that `mpirun` started: numbers, node groups, agents and secret come from
 //!   the communicator, so the endpoint cache needs no configuration file.
@@ -14,6 +15,7 @@
 //! heads       how long a message is by its own head
 //! slot        boundary exchange, a message a peer
 //! rma         boundary exchange, a message a peer, put where the receiver looks
+//! nodes       boundary exchange, by memory within a node and by slots between nodes
 //! strips      boundary exchange, a message a strip
 //! bootstrap   a job from a communicator
 //! ```
@@ -28,6 +30,7 @@
 mod ballot;
 mod bootstrap;
 mod heads;
+mod nodes;
 #[allow(unsafe_code, reason = "calls of MPI")]
 mod raw;
 mod rma;
@@ -35,6 +38,7 @@ mod slot;
 mod strips;
 
 pub use bootstrap::{Bootstrap, BootstrapError};
+pub use nodes::MpiNodes;
 pub use raw::{Communicator, MpiError, RawCommunicator, Stage, Window, WindowError};
 pub use rma::MpiRma;
 pub use slot::MpiSlot;

@@ -18,8 +18,9 @@ usage: mpirun -n RANKS umbra-mpi COMMAND
                        --delay-us N, --seed N, --remesh N, --dealloc-count N, --largest-slot BYTES, --timeout-s N,
                        --no-verify, --json, --progress and --quiet (of rank 0, whose error output mpirun takes: ask for it),
                        --plot FILE.(html|png) (written by rank 0); and --transport slot (a message a
-                       peer), rma (the same, put where the receiver looks), early or probe (a
-                       message a strip)
+                       peer), rma (the same, put where the receiver looks), nodes (memory within a
+                       node, slot between nodes; with --nodes N, so many of them on each machine),
+                       early or probe (a message a strip)
   group [--nodes N]    make a job of these processes, without a configuration file, look
                        everybody up in the endpoint cache, and read from the next rank;
                        with so many nodes, and agents, on each machine (1)
@@ -39,6 +40,8 @@ pub(crate) enum Carrier {
     Slot,
     /// A message a peer, put into a window.
     Rma,
+    /// A message a peer, through memory within a node, of which so many are on each machine.
+    Nodes(u16),
     /// A message a strip, all receives posted early.
     Early,
     /// A message a strip, received when it was seen.
@@ -74,6 +77,8 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error
     }
 }
 
+const NO_NODE: &str = "a machine has one node at least";
+
 fn group(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
     let mut nodes = 1;
     while let Some(argument) = parser.next()? {
@@ -83,11 +88,11 @@ fn group(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
             other => return Err(other.unexpected()),
         }
     }
-    if nodes == 0 { Err("a machine has one node at least".into()) } else { Ok(Request::Group { nodes }) }
+    if nodes == 0 { Err(NO_NODE.into()) } else { Ok(Request::Group { nodes }) }
 }
 
 fn advect(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
-    let (mut problem, mut dimensions, mut carrier) = (Problem::Shift, 2, Carrier::Slot);
+    let (mut problem, mut dimensions, mut carrier, mut nodes) = (Problem::Shift, 2, Carrier::Slot, None);
     let (mut json, mut verify, mut plot, mut progress, mut quiet) = (false, true, None, false, false);
     type Change = Box<dyn FnOnce(&mut Options)>;
     let mut changes: Vec<Change> = Vec::new();
@@ -128,10 +133,17 @@ fn advect(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
                 carrier = match parser.value()?.string()?.as_str() {
                     "slot" => Carrier::Slot,
                     "rma" => Carrier::Rma,
+                    "nodes" => Carrier::Nodes(1),
                     "early" => Carrier::Early,
                     "probe" => Carrier::Probe,
-                    other => return Err(format!("there is no transport {other}: slot, rma, early or probe").into()),
+                    other => {
+                        return Err(format!("there is no transport {other}: slot, rma, nodes, early or probe").into());
+                    }
                 };
+                continue;
+            }
+            Long("nodes") => {
+                nodes = Some(parser.value()?.parse()?);
                 continue;
             }
             Short('d') | Long("dimensions") => {
@@ -156,6 +168,12 @@ fn advect(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
             other => return Err(other.unexpected()),
         };
         changes.push(change);
+    }
+    match (&mut carrier, nodes) {
+        (_, None) => {}
+        (_, Some(0)) => return Err(NO_NODE.into()),
+        (Carrier::Nodes(of), Some(nodes)) => *of = nodes,
+        (_, Some(_)) => return Err("nodes are of --transport nodes: name that one".into()),
     }
     let mut options = Options::new(problem, dimensions);
     changes.into_iter().for_each(|change| change(&mut options));
@@ -218,6 +236,8 @@ mod tests {
             &["advect", "--problem", "rough"][..],
             &["advect", "--cycles", "x"],
             &["advect", "--plot", "blobs.gif"],
+            &["advect", "--nodes", "2"],
+            &["advect", "--transport", "nodes", "--nodes", "0"],
             &["group", "1"],
             &["group", "--nodes", "0"],
             &["group", "--nodes", "70000"],
@@ -226,6 +246,12 @@ mod tests {
         for wrong in wrong {
             assert!(words(wrong).is_err(), "{wrong:?}");
         }
+        let carrier = |given: &[&str]| match words(given) {
+            Ok(Request::Advect(wanted)) => Some(wanted.carrier),
+            _ => None,
+        };
+        assert_eq!(carrier(&["advect", "--transport", "nodes"]), Some(Carrier::Nodes(1)));
+        assert_eq!(carrier(&["advect", "--nodes", "3", "--transport", "nodes"]), Some(Carrier::Nodes(3)));
         assert_eq!(words(&[]).ok(), Some(Request::Help));
         assert_eq!(words(&["group", "--nodes", "3"]).ok(), Some(Request::Group { nodes: 3 }));
     }

@@ -14,6 +14,7 @@
 //! *Cost*: a copy of the values of each side; one cache line a message for the stamp.
 
 mod built;
+mod offer;
 mod spare;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use super::way::{LONG, Way};
 use crate::sys::clock::now;
 use crate::sys::host;
 use crate::sys::segment::{Segment, SegmentError};
+pub use offer::{Offer, Unshared};
 use spare::Spare;
 
 /// Bytes of a long message that are brought near before they are read. It lies in one piece, so what is read next is known. Of a

@@ -63,7 +63,7 @@ pub use build::largest_message;
 pub use edges::{Edge, fill_edges};
 pub use error::{BoundaryError, Differs, Late};
 pub use extent::{Extent, ExtentError};
-pub use fabric::Fabric;
+pub use fabric::{Fabric, Offer, Unshared};
 pub use fields::{Field, Fields, NoMemory, Stage, Store, Usage};
 pub use held::Held;
 pub use mesh::{Grid, Mesh};

@@ -66,6 +66,16 @@ pub enum NodesError {
         /// Of the far transport.
         ranks: u32,
     },
+    /// Memory of a node has one size of messages.
+    #[error("rank {rank} makes messages of {bytes} bytes and rank 0 of {first}: all name the same mesh and fields")]
+    Message {
+        /// The first rank with another size.
+        rank: u32,
+        /// Bytes of its largest message.
+        bytes: u64,
+        /// Bytes of that of rank 0.
+        first: u64,
+    },
     /// This rank is not where the near transport has it.
     #[error(
         "rank {rank} is named at {}, and has seat {seat} within the node: the seat of a rank is its place among the ranks \

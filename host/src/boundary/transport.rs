@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use umbra_core::boundary::{Entry, Key, Message, Peer, Place, Refusal, Vote};
 
+use super::fabric::Unshared;
 use super::held::Held;
 use super::nodes::NodesError;
 
@@ -173,15 +174,14 @@ pub enum TransportError {
     Nodes(#[from] NodesError),
     /// A rank cannot use memory that all ranks of its node share.
     #[error(
-        "rank {rank} {what}, code {code}: see that the processes of a node find each other in /proc, or use a transport that          needs no memory in common, as MpiSlot"
+        "rank {rank} {why}: see that the processes of a node find each other in /proc and have memory and descriptors left, or \
+         use a transport that needs no memory in common, as MpiSlot"
     )]
     NotShared {
         /// The rank.
         rank: u32,
-        /// What it cannot do.
-        what: &'static str,
-        /// Of the system; 0 if it did not say anything.
-        code: i32,
+        /// Why.
+        why: Unshared,
     },
     /// What a rank sends to all others does not come in time.
     #[error("nothing came from rank {rank}: see why it ended, or whether it runs the same mesh")]
