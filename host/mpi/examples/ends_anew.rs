@@ -18,7 +18,7 @@ use umbra::boundary::{
     TransportError, largest_message,
 };
 use umbra_core::boundary::{HEAD, Kind, Message, Peer, Shape, bitmap_bytes};
-use umbra_mpi::{Communicator, MpiError, MpiRma, MpiSlot, MpiStrips, Window};
+use umbra_mpi::{Communicator, MpiError, MpiNodes, MpiRma, MpiSlot, MpiStrips, Window};
 
 type Checked = Result<(), Box<dyn Error>>;
 
@@ -175,10 +175,12 @@ fn refused(world: Communicator) -> Checked {
 fn run(world: Communicator) -> Checked {
     let message = largest_message(&mesh(world.size())?, &fields(2), world.size());
     let window = Window::allocate(&world, MpiRma::words(world.size(), message))?;
-    for name in ["mpi-slot", "mpi-rma", "mpi-early", "mpi-probe"] {
+    let nodes = MpiNodes::split(world, u16::try_from(world.rank() % 2)?)?;
+    for name in ["mpi-slot", "mpi-rma", "mpi-nodes", "mpi-early", "mpi-probe"] {
         let both = match name {
             "mpi-slot" => both(world, || MpiSlot::new(world, SETTINGS.deadline)),
             "mpi-rma" => both(world, || MpiRma::new(world, &window, SETTINGS.deadline)),
+            "mpi-nodes" => both(world, || nodes.end(message, SETTINGS.deadline)),
             "mpi-early" => both(world, || MpiStrips::early(world, SETTINGS.deadline)),
             _ => both(world, || MpiStrips::probing(world, SETTINGS.deadline)),
         };

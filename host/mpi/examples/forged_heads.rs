@@ -19,7 +19,7 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use umbra::boundary::Transport;
-use umbra_mpi::{Communicator, MpiRma, MpiSlot, MpiStrips, Window};
+use umbra_mpi::{Communicator, MpiNodes, MpiRma, MpiSlot, MpiStrips, Window};
 
 use forged::{Fault, refuse};
 
@@ -35,10 +35,14 @@ fn told<T: Transport>(world: Communicator, name: &str, end: T, fault: Fault) -> 
 }
 
 fn run(world: Communicator) -> Result<(), Box<dyn Error>> {
-    let window = Window::allocate(&world, MpiRma::words(world.size(), forged::extent()?.message))?;
+    let message = forged::extent()?.message;
+    let (one, two) = (MpiNodes::new(world)?, MpiNodes::split(world, u16::try_from(world.rank())?)?);
+    let window = Window::allocate(&world, MpiRma::words(world.size(), message))?;
     for fault in Fault::ALL {
         told(world, "mpi-slot", MpiSlot::new(world, Some(PATIENCE))?, fault)?;
         told(world, "mpi-rma", MpiRma::new(world, &window, Some(PATIENCE))?, fault)?;
+        told(world, "mpi-nodes, one", one.end(message, Some(PATIENCE))?, fault)?;
+        told(world, "mpi-nodes, two", two.end(message, Some(PATIENCE))?, fault)?;
         if fault != Fault::Damaged {
             told(world, "mpi-early", MpiStrips::early(world, Some(PATIENCE))?, fault)?;
             told(world, "mpi-probe", MpiStrips::probing(world, Some(PATIENCE))?, fault)?;

@@ -19,7 +19,7 @@ use umbra::boundary::{
     Boundary, Field, Fields as _, Grid, Mesh as _, Scope, Settings, Store, Transport, largest_message,
 };
 use umbra_core::boundary::{Shape, Sparse};
-use umbra_mpi::{Communicator, MpiRma, MpiSlot, MpiStrips, Window};
+use umbra_mpi::{Communicator, MpiNodes, MpiRma, MpiSlot, MpiStrips, Window};
 
 type Checked<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -227,6 +227,8 @@ fn run(world: Communicator) -> Checked {
     let window = Window::allocate(&world, MpiRma::words(RANKS, largest))?;
     over(world, "mpi-slot", true, || Ok(MpiSlot::new(world, DEADLINE)?))?;
     over(world, "mpi-rma", false, || Ok(MpiRma::new(world, &window, DEADLINE)?))?;
+    let nodes = MpiNodes::new(world)?;
+    over(world, "mpi-nodes", true, || Ok(nodes.end(largest, DEADLINE)?))?;
     over(world, "mpi-early", false, || Ok(MpiStrips::early(world, DEADLINE)?))?;
     over(world, "mpi-probe", false, || Ok(MpiStrips::probing(world, DEADLINE)?))?;
     Ok(window.free()?)

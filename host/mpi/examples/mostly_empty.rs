@@ -5,10 +5,10 @@
 //! with the right values.
 //!
 //! ```text
-//! mpirun -n 2 mostly_empty STRIPS BYTES BATCHES EXCHANGES
+//! mpirun -n 2 mostly_empty STRIPS BYTES BATCHES EXCHANGES [slot|nodes]
 //! ```
 //!
-//! prints the tenth percentile and the median of the batches in microseconds of an exchange, and the bytes to receive into as
+//! exchanges over `MpiSlot`, or over `MpiNodes` and so over memory on one node. It prints the tenth percentile and the median of the batches in microseconds of an exchange, and the bytes to receive into as
 //! they were at the end of half of the batches: those that were announced, and those that the transport held.
 #![forbid(unsafe_code)]
 
@@ -22,23 +22,48 @@ use std::error::Error;
 use std::io::{self, Write as _};
 use std::time::{Duration, Instant};
 
-use umbra::boundary::{Boundary, Field, Settings};
+use umbra::boundary::{Boundary, Field, Settings, Transport, largest_message};
 use umbra_core::boundary::Sparse;
-use umbra_mpi::{Communicator, MpiSlot};
+use umbra_mpi::{Communicator, MpiNodes, MpiSlot};
 
 use strips::{Pair, Strips};
 
-const USAGE: &str = "usage: mpirun -n 2 mostly_empty STRIPS BYTES BATCHES EXCHANGES, none of them 0, BYTES 8 at least";
+const USAGE: &str =
+    "usage: mpirun -n 2 mostly_empty STRIPS BYTES BATCHES EXCHANGES [slot|nodes], none of them 0, BYTES 8 at least";
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
 fn run(world: Communicator) -> Result<(), Box<dyn Error>> {
-    let numbers: Result<Vec<u32>, _> = std::env::args().skip(1).map(|number| number.parse()).collect();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let numbers: Result<Vec<u32>, _> = words.iter().take(4).map(|number| number.parse()).collect();
     let [count, bytes, batches, exchanges] = numbers?[..] else { return Err(USAGE.into()) };
     if world.size() != 2 || bytes < 8 || [count, batches, exchanges].contains(&0) {
         return Err(USAGE.into());
     }
     let fields = vec![Field::sparse(Sparse::new(1e-12, 1e-14, 0.0)?); count as usize];
-    let transport = MpiSlot::new(world, Some(Duration::from_secs(60)))?;
-    let mut boundary = Boundary::build(&Pair::new(bytes, 1), &fields, transport, Settings::default())?;
+    let wanted = Wanted { mesh: Pair::new(bytes, 1), fields, count, bytes, batches, exchanges };
+    match words.get(4).map(String::as_str) {
+        None | Some("slot") => measure(world, &wanted, MpiSlot::new(world, PATIENCE)?),
+        Some("nodes") => {
+            let message = largest_message(&wanted.mesh, &wanted.fields, world.size());
+            measure(world, &wanted, MpiNodes::new(world)?.end(message, PATIENCE)?)
+        }
+        Some(_) => Err(USAGE.into()),
+    }
+}
+
+/// What is exchanged, and how often.
+struct Wanted {
+    mesh: Pair,
+    fields: Vec<Field>,
+    count: u32,
+    bytes: u32,
+    batches: u32,
+    exchanges: u32,
+}
+
+fn measure<T: Transport>(world: Communicator, wanted: &Wanted, end: T) -> Result<(), Box<dyn Error>> {
+    let &Wanted { ref mesh, ref fields, count, bytes, batches, exchanges } = wanted;
+    let mut boundary = Boundary::build(mesh, fields, end, Settings::default())?;
     let mut strips = Strips::new(world.rank(), count, bytes, 1);
     let (mut times, mut announced, mut held) = (Vec::new(), Vec::new(), Vec::new());
     // The first batch warms up.

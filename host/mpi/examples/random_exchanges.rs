@@ -18,19 +18,24 @@ use std::io::{self, Write as _};
 
 use std::time::Duration;
 
-use umbra_mpi::{Communicator, MpiRma, MpiSlot, MpiStrips, Window};
+use umbra_mpi::{Communicator, MpiNodes, MpiRma, MpiSlot, MpiStrips, Window};
 
 use random_exchanges::Exchanges;
 
 fn run(world: Communicator) -> Result<(), Box<dyn Error>> {
     let count = std::env::args().nth(1).ok_or("usage: mpirun -n RANKS random_exchanges COUNT")?.parse()?;
     let exchanges = Exchanges { ranks: world.size(), seed: u64::from(world.size()), count };
-    let window = Window::allocate(&world, MpiRma::words(world.size(), exchanges.extent()?.message))?;
+    let message = exchanges.extent()?.message;
+    // All on one node, and every other one on another.
+    let (one, two) = (MpiNodes::new(world)?, MpiNodes::split(world, u16::try_from(world.rank() % 2)?)?);
+    let window = Window::allocate(&world, MpiRma::words(world.size(), message))?;
     let deadline = Some(Duration::from_secs(60));
-    for name in ["mpi-slot", "mpi-rma", "mpi-early", "mpi-probe"] {
+    for name in ["mpi-slot", "mpi-rma", "mpi-nodes", "mpi-nodes, two", "mpi-early", "mpi-probe"] {
         let counts = match name {
             "mpi-slot" => exchanges.run(MpiSlot::new(world, deadline)?)?,
             "mpi-rma" => exchanges.run(MpiRma::new(world, &window, deadline)?)?,
+            "mpi-nodes" => exchanges.run(one.end(message, deadline)?)?,
+            "mpi-nodes, two" => exchanges.run(two.end(message, deadline)?)?,
             "mpi-early" => exchanges.run(MpiStrips::early(world, deadline)?)?,
             _ => exchanges.run(MpiStrips::probing(world, deadline)?)?,
         };

@@ -1,6 +1,6 @@
 /* A mesh code over MPI with arrays of its own, whose blocks keep a sparse field only where some of it is.
  *
- * usage: mpirun -n RANKS halo [slot|rma]
+ * usage: mpirun -n RANKS halo [slot|rma|nodes]
  *
  * Blocks fill a periodic box in space. Everything in it moves by one cell along each axis in each step, so the value of a cell
  * comes from the cell before it on the diagonal, at the sides, edges and corners of a block from a ghost: a step is an exchange
@@ -345,8 +345,11 @@ int main(int count, char **arguments)
     MPI_Init(&count, &arguments);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    CHECK(strcmp(transport, "slot") == 0 || strcmp(transport, "rma") == 0);
-    run(strcmp(transport, "rma") == 0 ? UMBRA_MPI_RMA : UMBRA_MPI_SLOT, (uint32_t)rank, (uint32_t)ranks);
+    CHECK(strcmp(transport, "slot") == 0 || strcmp(transport, "rma") == 0 || strcmp(transport, "nodes") == 0);
+    run(strcmp(transport, "rma") == 0     ? UMBRA_MPI_RMA
+        : strcmp(transport, "nodes") == 0 ? UMBRA_MPI_NODES
+                                          : UMBRA_MPI_SLOT,
+        (uint32_t)rank, (uint32_t)ranks);
     MPI_Finalize();
     return 0;
 }

@@ -272,6 +272,7 @@ int main(int count, char **arguments)
     create((uint32_t)rank, (uint32_t)ranks);
     build(UMBRA_MPI_SLOT, (uint32_t)rank, (uint32_t)ranks);
     build(UMBRA_MPI_RMA, (uint32_t)rank, (uint32_t)ranks);
+    build(UMBRA_MPI_NODES, (uint32_t)rank, (uint32_t)ranks);
     late((uint32_t)rank, (uint32_t)ranks);
     doing = "a fabric of one process";
     must(umbra_mpi_fabric_create(MPI_COMM_SELF, &mesh, &FIELD, 1, UMBRA_MPI_SLOT, &left));

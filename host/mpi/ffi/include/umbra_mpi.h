@@ -37,11 +37,14 @@ extern "C" {
                                      * but who puts one waits until it has arrived, in some libraries until the receiver calls MPI,
                                      * whatever the deadline is. -UMBRA_ESYSTEM: the windows of this library are no memory that
                                      * both sides see */
+#define UMBRA_MPI_NODES 2           /* as UMBRA_MPI_SLOT between nodes, and memory that all share within a node, which costs less
+                                     * than messages; a process of the node that was killed is named soon. -UMBRA_ESYSTEM of a build, on
+                                     * all: a process has no memory in common with its node, the detail says which and why */
 
 /* Makes what the ranks of a mesh exchange these fields over: rank N of the mesh is process N of the communicator, and the mesh
  * has as many ranks. All processes of it call this, with the same mesh, fields and transport, and it waits for all. The program
- * may send on its communicator what it likes, and may free it: a duplicate is made, which stays until the process ends. A library
- * has some thousands of them, so fabrics and jobs are not for a loop.
+ * may send on its communicator what it likes, and may free it: a duplicate is made, which stays until the process ends, and two
+ * more communicators for UMBRA_MPI_NODES. A library has some thousands of them, so fabrics and jobs are not for a loop.
  * -UMBRA_EINVAL: the communicator is null or one between two groups, or its size is another one than that of the mesh.
  *
  * umbra_boundary_build takes the fabric and the rank of this process in the communicator (another one is -UMBRA_ERANK), and waits

@@ -10,7 +10,7 @@ use umbra_core::error::Status;
 use umbra_ffi::foreign::{Code, Failure};
 use umbra_mpi::{Communicator, MpiError, Stage};
 
-/// Numbers in which processes must agree: of a fabric its transport, and the words of its window.
+/// Numbers in which processes must agree: of a fabric its transport, and the words of its window, or of a message in memory.
 pub(crate) const NUMBERS: usize = 2;
 
 /// The life of the process that uses MPI, from its first call here on.

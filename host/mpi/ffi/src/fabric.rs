@@ -7,10 +7,10 @@ use std::ffi::c_int;
 use std::rc::Rc;
 use std::time::Duration;
 
-use umbra::boundary::TransportError;
+use umbra::boundary::{Fabric, Nodes, TransportError};
 use umbra_ffi::foreign::{Alone, Asked, Code, Ends, Failure, FieldView, MeshView};
 use umbra_ffi::foreign::{ask, end_fabric, enter, keep_fabric, takes};
-use umbra_mpi::{Communicator, MpiRma, MpiSlot, RawCommunicator, Window};
+use umbra_mpi::{Communicator, MpiNodes, MpiRma, MpiSlot, RawCommunicator, Window};
 
 use crate::agreed::{agree, refused, up};
 
@@ -18,6 +18,9 @@ use crate::agreed::{agree, refused, up};
 const SLOT: u32 = 0;
 /// `UMBRA_MPI_RMA`.
 const RMA: u32 = 1;
+
+/// `UMBRA_MPI_NODES`.
+const NODES: u32 = 2;
 
 /// A message a peer, into a slot that it has posted.
 struct Slots(Communicator);
@@ -27,6 +30,26 @@ struct Puts {
     world: Communicator,
     /// None once it is given back.
     window: RefCell<Option<Rc<Window>>>,
+}
+
+/// Memory within a node, and slots between nodes.
+struct Shares {
+    world: Communicator,
+    nodes: MpiNodes,
+    /// Bytes of the largest message.
+    message: u32,
+}
+
+impl Ends for Shares {
+    type End = Nodes<Fabric, MpiSlot>;
+
+    fn rank(&self) -> u32 {
+        self.world.rank()
+    }
+
+    fn end(&self, deadline: Option<Duration>) -> Result<Nodes<Fabric, MpiSlot>, TransportError> {
+        self.nodes.end(self.message, deadline)
+    }
 }
 
 impl Ends for Slots {
@@ -68,7 +91,7 @@ pub(crate) unsafe fn of_program(raw: RawCommunicator) -> Result<Communicator, Fa
 
 /// What is asked of a fabric, if that is possible with so many processes.
 fn fits(asked: Asked, transport: u32, world: &Communicator) -> Result<Asked, Failure> {
-    let wrong = if transport > RMA {
+    let wrong = if transport > NODES {
         format!("no transport over MPI is called {transport}")
     } else if asked.ranks() != world.size() {
         format!("mesh has {} ranks, its communicator {}", asked.ranks(), world.size())
@@ -97,14 +120,24 @@ pub unsafe extern "C" fn umbra_mpi_fabric_create(
         let program = unsafe { of_program(communicator) }?;
         // SAFETY: the caller's promise about mesh and fields.
         let asked = takes(fabric).and_then(|()| unsafe { ask(mesh, field, count) });
-        let words = |asked: &Asked| MpiRma::words(asked.ranks(), asked.message_bytes());
-        let numbers = |asked: &Asked| [transport.into(), if transport == RMA { words(asked) as u64 } else { 0 }];
+        // Of memory that all of them have.
+        let words = |asked: &Asked| match transport {
+            RMA => MpiRma::words(asked.ranks(), asked.message_bytes()),
+            NODES => asked.message_bytes().div_ceil(8) as usize,
+            _ => 0,
+        };
+        let numbers = |asked: &Asked| [transport.into(), words(asked) as u64];
         let asked = asked.and_then(|asked| fits(asked, transport, &program));
         let asked = agree(&program, asked, numbers, "a fabric")?;
         let world = program.duplicate().map_err(refused)?;
         if transport == SLOT {
             // SAFETY: the caller's promise about the output.
             return unsafe { keep_fabric(asked, Alone::new(Slots(world), up), fabric) };
+        }
+        if transport == NODES {
+            let (nodes, message) = (MpiNodes::new(world).map_err(refused)?, asked.message_bytes());
+            // SAFETY: as above.
+            return unsafe { keep_fabric(asked, Alone::new(Shares { world, nodes, message }, up), fabric) };
         }
         let window = Window::allocate(&world, words(&asked)).map_err(|e| Failure::new(Code::System, e))?;
         let puts = Puts { world, window: RefCell::new(Some(Rc::new(window))) };
@@ -126,6 +159,10 @@ fn end(world: &Communicator) -> Result<(), Failure> {
 pub extern "C" fn umbra_mpi_fabric_free(fabric: u64) -> c_int {
     enter(|| {
         match end_fabric(fabric, |slots: &Slots| end(&slots.0)) {
+            Err(other) if other.code == Code::WrongKind => {}
+            done => return done,
+        }
+        match end_fabric(fabric, |shares: &Shares| end(&shares.world)) {
             Err(other) if other.code == Code::WrongKind => {}
             done => return done,
         }

@@ -22,6 +22,8 @@ const RUNS: &[(u32, &str, &str)] = &[
     (1, "halo", "rma"),
     (2, "halo", "rma"),
     (4, "halo", "rma"),
+    (1, "halo", "nodes"),
+    (4, "halo", "nodes"),
     // More ranks than divide the blocks.
     (7, "halo", "slot"),
     (7, "halo", "rma"),
