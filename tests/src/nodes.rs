@@ -1,4 +1,6 @@
-//! Ranks of a boundary exchange on several nodes, as threads: memory of each node, and memory of all between them.
+//! Ranks of a boundary exchange on several nodes, as threads.
+//!
+//! Each node has memory of its own, and between nodes there is memory of all.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! Exchanges of ranks on several nodes: memory within a node, and another transport between.
+//! Exchanges of ranks on several nodes.
 //!
-//! Between nodes is memory, too; over MPI the same runs under `mpirun`.
+//! Within a node is memory, and between nodes another transport: memory of all here. Over MPI the same runs under `mpirun`.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::panic::{self, AssertUnwindSafe};

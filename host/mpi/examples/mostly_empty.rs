@@ -8,8 +8,9 @@
 //! mpirun -n 2 mostly_empty STRIPS BYTES BATCHES EXCHANGES [slot|nodes]
 //! ```
 //!
-//! exchanges over `MpiSlot`, or over `MpiNodes` and so over memory on one node. It prints the tenth percentile and the median of the batches in microseconds of an exchange, and the bytes to receive into as
-//! they were at the end of half of the batches: those that were announced, and those that the transport held.
+//! exchanges over `MpiSlot`, or over `MpiNodes` and so over memory on one node. It prints the tenth percentile and the median of
+//! the batches in microseconds of an exchange, and the bytes to receive into as they were at the end of half of the batches: those
+//! that were announced, and those that the transport held.
 #![forbid(unsafe_code)]
 
 mod together;

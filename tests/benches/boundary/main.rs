@@ -15,8 +15,8 @@
 //! In one row there are four ranks on each core, in a ring: each sends half of its strips to each of two neighbours, and whoever
 //! waits has to let others run. The peer is the fastest of those that have a message for each strip.
 //!
-//! In the rows *MpiSlot* ours are two processes that `mpirun` starts, too, and exchange the same over `umbra_mpi::MpiSlot`. The
-//! rows *overlap* are about a rank that computes between sending and receiving, with an agent and without, and the last ones are
+//! In the rows *MpiSlot* and *MpiNodes* ours are two processes that `mpirun` starts, too, and exchange the same over what has that
+//! name in `umbra_mpi`. The rows *overlap* are about a rank that computes between sending and receiving, with an agent and without, and the last ones are
 //! those of the reference case of the demonstrator, sparse beside dense.
 //!
 //! Each bar is a gate: the bench fails where one is not reached.
@@ -38,7 +38,7 @@ use std::process::ExitCode;
 
 use umbra_tests::bench::{Direction, Report, Row, cores};
 
-use over_mpi::{ALL, COALESCED, EARLY, Mode, Peer, SLOT, SOME};
+use over_mpi::{ALL, COALESCED, EARLY, Mode, OVER_NODES, OVER_SLOT, Over, Peer, SLOT, SOME};
 use threads::{Case, Figures, ours};
 
 /// What ours needs at most to receive into, of what early receives need.
@@ -123,13 +123,13 @@ impl Bench {
         self.memory(&name, &figures.0, &figures.1[0], true);
     }
 
-    /// One amount over MPI on both sides, with the bar of its time against early receives.
-    fn slot(&mut self, case: Case, bar: f64) {
-        let name = format!("{} strips of {} B, MpiSlot", case.channels, case.bytes);
-        let ours = |_: &Bench| over_mpi::ours(case);
+    /// One amount under `mpirun` on both sides, with the bar of its time against early receives.
+    fn mpi(&mut self, case: Case, over: Over, bar: f64) {
+        let name = format!("{} strips of {} B, {}", case.channels, case.bytes, over.name);
+        let ours = |_: &Bench| over_mpi::ours(case, over);
         let Some(figures) = self.beside(&name, case, &[EARLY, SLOT, COALESCED], ours) else { return };
-        self.rows(&name, &[(EARLY, Some(bar)), (SLOT, None), (COALESCED, Some(1.2))], &figures);
-        self.memory(&name, &figures.0, &figures.1[0], false);
+        self.rows(&name, &[(EARLY, Some(bar)), (SLOT, None), (COALESCED, Some(over.gathered))], &figures);
+        self.memory(&name, &figures.0, &figures.1[0], over.in_pages);
     }
 
     /// What was announced and what was held. Where two slots are less than the peer may have, but their whole pages are not, the
@@ -174,7 +174,10 @@ fn main() -> ExitCode {
         bench.case(Case { sides: 2, ..case }, None);
     }
     for (case, bar) in cases.into_iter().zip([2.0, 2.3, 1.0, 20.0]) {
-        bench.slot(case, bar);
+        bench.mpi(case, OVER_SLOT, bar);
+    }
+    for (case, bar) in cases.into_iter().zip([6.0, 2.5, 1.5, 20.0]) {
+        bench.mpi(case, OVER_NODES, bar);
     }
     let ranks = 4 * bench.cores.len() as u32;
     bench.crowd(Case { ranks, ..case(64, 512, 31, 6) });

@@ -23,6 +23,22 @@ pub(crate) const RMA: Mode = Mode("rma", "MPI, one put into a window, and a word
 /// All of them; early receives are the first.
 pub(crate) const ALL: [Mode; 8] = [EARLY, SLOT, COALESCED, SOME, PERSIST, PROBE, RING, RMA];
 
+/// What ours goes over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Over {
+    /// To the example.
+    word: &'static str,
+    /// In rows.
+    pub(crate) name: &'static str,
+    /// The bar beside gathered strips.
+    pub(crate) gathered: f64,
+    /// Whether its slots are whole pages.
+    pub(crate) in_pages: bool,
+}
+
+pub(crate) const OVER_SLOT: Over = Over { word: "slot", name: "MpiSlot", gathered: 1.2, in_pages: false };
+pub(crate) const OVER_NODES: Over = Over { word: "nodes", name: "MpiNodes", gathered: 1.6, in_pages: true };
+
 /// Names the example `mostly_empty` of the package `umbra-mpi`.
 const OURS: &str = "UMBRA_MOSTLY_EMPTY";
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/boundary");
@@ -50,7 +66,7 @@ impl Peer {
 
     /// The figures of each of these modes, in their order.
     pub(crate) fn run(&self, case: Case, modes: &[Mode]) -> Result<Vec<Figures>, String> {
-        let printed = mpirun(&self.0, case, modes)?;
+        let printed = mpirun(&self.0, case, &modes.iter().map(|mode| mode.0).collect::<Vec<_>>())?;
         let figures = |Mode(word, _): &Mode| {
             let line = printed.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
             line.and_then(figures).ok_or_else(|| format!("no figures of {word} in {printed:?}"))
@@ -59,10 +75,10 @@ impl Peer {
     }
 }
 
-/// Ours over MPI: the program that the variable names.
-pub(crate) fn ours(case: Case) -> Result<Figures, String> {
+/// Ours under `mpirun`: the program that the variable names.
+pub(crate) fn ours(case: Case, over: Over) -> Result<Figures, String> {
     let none = || format!("`cargo xtask bench boundary` builds it and sets {OURS}");
-    let printed = mpirun(&PathBuf::from(std::env::var_os(OURS).ok_or_else(none)?), case, &[])?;
+    let printed = mpirun(&PathBuf::from(std::env::var_os(OURS).ok_or_else(none)?), case, &[over.word])?;
     figures(printed.trim_end()).ok_or_else(|| format!("no figures in {printed:?}"))
 }
 
@@ -75,14 +91,14 @@ fn figures(line: &str) -> Option<Figures> {
 }
 
 /// Runs the ranks of a program; what it prints. It is ended if it takes too long.
-fn mpirun(program: &Path, case: Case, modes: &[Mode]) -> Result<String, String> {
+fn mpirun(program: &Path, case: Case, modes: &[&str]) -> Result<String, String> {
     let numbers = [u64::from(case.channels), u64::from(case.bytes), case.batches as u64, u64::from(case.exchanges)];
     let mut command = Command::new("mpirun");
     command
         .args(["-n", &case.ranks.to_string()])
         .arg(program)
         .args(numbers.map(|number| number.to_string()))
-        .args(modes.iter().map(|Mode(word, _)| word))
+        .args(modes)
         // Open MPI asks twice whether root really means it.
         .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
         // In containers neither processors nor slots are counted as elsewhere.

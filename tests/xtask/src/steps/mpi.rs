@@ -146,8 +146,8 @@ const BEGUN: &[&str] = &["slot 65536 begun", "early 65536 begun", "probe 65536 b
 const COPIED_BY_BOTH: (&str, &str) = ("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
 /// Ranks that are killed, each in a run of three: the first, and another one.
 const KILLED: &[u32] = &[0, 1];
-/// Transports over which a rank is killed that two others outlive, which know of those of their node soon. Where a library is asked to flush what was put into a window,
-/// MPICH waits for the dead one for good, so nothing can be said of `rma` there.
+/// Transports over which a rank is killed that two others outlive, which know of those of their node soon. Where a library is
+/// asked to flush what was put into a window, MPICH waits for the dead one for good, so nothing can be said of `rma` there.
 const OUTLIVED: &[&str] = &["slot", "early", "probe", "rma", "nodes", "apart", "vote"];
 /// Runs a program that a launcher's own signal does not end, and whose death it does not see.
 const SHELTERED: &str = r#"trap "" USR1; "$0" "$@"; exit 0"#;
