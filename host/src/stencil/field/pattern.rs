@@ -6,6 +6,8 @@ use super::Element;
 
 /// The most neighbours of a point.
 const MOST: u64 = 1 << 20;
+/// The most characters of a line that an error shows.
+const TEXT_MOST: usize = 80;
 
 /// One neighbour: how far away, and what it is multiplied with.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -38,7 +40,7 @@ pub enum PatternError {
     Line {
         /// Which line, from 1.
         line: usize,
-        /// What it says.
+        /// What it says, with escapes for what cannot be seen, and no more than its beginning.
         text: String,
         /// Coordinates of the field.
         dimensions: usize,
@@ -104,7 +106,9 @@ impl Pattern {
             let words = line.split('#').next().unwrap_or_default();
             let mut words = words.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
             let Some(first) = words.next() else { continue };
-            let wrong = || PatternError::Line { line: number + 1, text: line.trim().to_owned(), dimensions };
+            // The file is another's, and a message must not drive a terminal.
+            let text = || line.trim().escape_debug().take(TEXT_MOST).collect();
+            let wrong = || PatternError::Line { line: number + 1, text: text(), dimensions };
             let words: Vec<&str> = std::iter::once(first).chain(words).collect();
             let (steps, weight) = words.split_at_checked(dimensions).ok_or_else(wrong)?;
             let mut by = [0; 3];
@@ -189,6 +193,9 @@ mod tests {
         for text in ["1", "1 2 3 4", "a 1", "1 1 x", "1 1 inf", "99999999999 1"] {
             assert!(matches!(Pattern::parse(text, 2), Err(PatternError::Line { line: 1, .. })), "{text}");
         }
+        let hostile = format!("\u{1b}[31m{}", "9".repeat(1 << 20));
+        let shown = Pattern::parse(&hostile, 2).unwrap_err().to_string();
+        assert!(shown.starts_with("line 1, `\\u{1b}[31m999") && shown.len() < 200, "{shown}");
         assert_eq!(Pattern::parse("# none", 2), Err(PatternError::Empty));
         let half = Pattern::parse("0 0 0.5", 2).unwrap();
         assert!(half.check(Element::F32).is_ok() && half.check(Element::I8).is_err());
