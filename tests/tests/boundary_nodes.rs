@@ -14,7 +14,7 @@ use umbra::boundary::{
     TransportError, largest_message,
 };
 use umbra_core::atomic::{AtomicU32, Ordering};
-use umbra_core::boundary::Vote;
+use umbra_core::boundary::{Message, Vote};
 use umbra_tests::boundary_job::{SETTINGS, shape};
 use umbra_tests::forged::{self, Fault, refuse};
 use umbra_tests::lost::{When, be, lose};
@@ -104,7 +104,8 @@ fn all_agree(options: Options) {
     let expected = run(&Options { ranks: 1, dense: true, ..options }, |_| ()).unwrap();
     let mut runs = 0;
     for ranks in [1, 2, 3, 4, 8] {
-        for nodes in [1, 2, 3, ranks].into_iter().filter(|&nodes| nodes <= ranks) {
+        // The last has a node for each rank.
+        for nodes in [1, 2, 3].into_iter().filter(|&nodes| nodes < ranks).chain([ranks]) {
             runs += 1;
             let (dense, split, reversed) = (runs % 3 == 0, runs % 2 == 0, runs % 4 == 1);
             for (agent, remesh) in [(false, None), (true, None), (runs % 2 == 0, Some(3))] {
@@ -210,24 +211,41 @@ fn an_agent_of_a_node_that_does_nothing_is_named_with_the_rank_that_all_know() {
     }
 }
 
+/// An end within a node whose ranks have all ended.
+struct Deserted(Fabric);
+
+impl Transport for Deserted {
+    umbra_tests::hands_on!(plans);
+
+    fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
+        self.0.publish(message, epoch, head)
+    }
+    fn gone(&self, rank: u32) -> Option<TransportError> {
+        Some(TransportError::Ended { rank, pid: 7 })
+    }
+}
+
 #[test]
-fn a_vote_counts_that_was_seen_in_one_of_both_places() {
+fn a_vote_that_was_told_within_the_node_alone_counts_when_its_rank_has_ended() {
     let (_, extent) = ring();
     let memory = Memory::new(extent, &[vec![0], vec![1, 2]]);
-    let [mut first, mut second] = [1, 2].map(|rank| memory.end(rank));
-    let vote = Vote { epoch: 1, sequence: 5, open: 0 };
     let (segment, within) = memory.of_node(1);
+    let near = |seat| Fabric::attach(segment.clone(), within, seat).unwrap();
+    let far = Arc::new(Fabric::segment(extent).unwrap());
+    let far = |rank| Fabric::attach(far.clone(), extent, rank).unwrap();
+    let first = Nodes::new(Deserted(near(0)), far(1), &[1, 2]).unwrap();
+    let vote = |sequence| Vote { epoch: 1, sequence, open: 0 };
     // It has ended between its two votes.
-    let mut near = Fabric::attach(segment, within, 1).unwrap();
-    near.vote(1, vote).unwrap();
-    assert_eq!(first.vote_of(2, 1).unwrap(), Some(vote));
-    assert_eq!((first.vote_of(2, 2).unwrap(), first.vote_of(0, 1).unwrap()), (None, None));
-    // The other place is told as well if the near one refuses.
-    let refused = second.vote(2, vote);
+    near(1).vote(1, vote(5)).unwrap();
+    assert_eq!(first.vote_of(2, 1).unwrap(), None, "its other vote may come");
+    assert_eq!(first.gone(2), Some(TransportError::Ended { rank: 2, pid: 7 }));
+    assert_eq!(first.vote_of(2, 1).unwrap(), Some(vote(5)));
+    assert_eq!((first.vote_of(2, 2).unwrap(), first.vote_of(0, 1).unwrap(), first.gone(0)), (None, None, None));
+    // What all are told counts before that, also if the memory of the node refuses it.
+    let mut second = Nodes::new(near(1), far(2), &[1, 2]).unwrap();
+    let refused = second.vote(1, vote(6));
     assert!(matches!(refused, Err(TransportError::WasBuilt { rank: 2, .. })), "{refused:?}");
-    assert_eq!(first.vote_of(2, 2).unwrap(), Some(vote));
-    first.vote(1, vote).unwrap();
-    assert_eq!(memory.end(0).vote_of(1, 1).unwrap(), Some(vote));
+    assert_eq!(first.vote_of(2, 1).unwrap(), Some(vote(6)));
 }
 
 #[test]

@@ -18,10 +18,12 @@
 //! # Ok::<(), umbra::boundary::TransportError>(())
 //! ```
 //!
-//! Plans travel by the far transport, to all ranks. Votes do by both, and the first that is seen counts: within a node it is there
-//! when its rank has ended, before anybody is told of that.
+//! Plans and votes travel by the far transport, to all ranks. Votes are told within the node as well: that of a rank that has ended
+//! is there, also where the far transport does not bring it any more.
 //!
 //! *Cost*: a look into a table more than the transport that a message takes.
+
+use std::cell::Cell;
 
 use umbra_core::boundary::{Entry, Message, Peer, Place, Vote};
 
@@ -100,6 +102,8 @@ pub struct Nodes<N, F> {
     seats: Vec<Option<u32>>,
     /// By seat: the rank.
     ranks: Vec<u32>,
+    /// By seat: whether that rank is known to have ended.
+    ended: Vec<Cell<bool>>,
     /// Whether there is nothing to look for in this exchange, near and far.
     waits: [bool; 2],
     /// Whether messages come from there.
@@ -133,7 +137,8 @@ impl<N: Transport, F: Transport> Nodes<N, F> {
         if named != Some(seat) {
             return Err(NodesError::Seat { rank, named, seat }.into());
         }
-        Ok(Nodes { near, far, seats, ranks: ranks.to_vec(), waits: [false; 2], has_peers: [false; 2] })
+        let ended = vec![Cell::new(false); ranks.len()];
+        Ok(Nodes { near, far, seats, ranks: ranks.to_vec(), ended, waits: [false; 2], has_peers: [false; 2] })
     }
 
     /// The end within the node.
@@ -230,7 +235,11 @@ impl<N: Transport, F: Transport> Transport for Nodes<N, F> {
 
     fn gone(&self, rank: u32) -> Option<TransportError> {
         match self.seat(rank) {
-            Some(seat) => self.near.gone(seat).map(|why| self.known(why)),
+            Some(seat) => {
+                let why = self.near.gone(seat)?;
+                self.ended.get(seat as usize)?.set(true);
+                Some(self.known(why))
+            }
             None => self.far.gone(rank),
         }
     }
@@ -280,9 +289,11 @@ impl<N: Transport, F: Transport> Transport for Nodes<N, F> {
     }
 
     fn vote_of(&self, rank: u32, round: u32) -> Result<Option<Vote>, TransportError> {
-        match (self.far.vote_of(rank, round)?, self.seat(rank)) {
-            (None, Some(seat)) => self.near.vote_of(seat, round).map_err(|error| self.known(error)),
-            (vote, _) => Ok(vote),
+        let vote = self.far.vote_of(rank, round)?;
+        // While it lives, its far vote comes, and would be left there if another one counted before.
+        match self.seat(rank).filter(|&seat| vote.is_none() && self.ended[seat as usize].get()) {
+            Some(seat) => self.near.vote_of(seat, round).map_err(|error| self.known(error)),
+            None => Ok(vote),
         }
     }
 
