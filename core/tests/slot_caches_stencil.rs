@@ -566,19 +566,39 @@ impl Future for Listed {
 
 #[test]
 fn s50_a_group_that_is_submitted_again_makes_no_input_leave_that_the_usage_map_still_needs() {
-    let future = Listed([&[0, 1], &[1, 2]]);
     let inputs = [1, 2, 1].map(|uses| Input::used(uses).unwrap()).into();
-    let mut stencil = Stencil::new(storage(3, inputs, 2), ByNumber, future, 0..3, limits(2)).unwrap();
+    for (inputs, first) in [(inputs, 0), (vec![Input::UNBOUNDED; 3], 0), (vec![Input::UNBOUNDED; 3], 1)] {
+        let future = Listed([&[0, 1], &[1, 2]]);
+        let mut stencil = Stencil::new(storage(3, inputs, 2), ByNumber, future, 0..3, limits(2)).unwrap();
+        stencil.submit(0, &[0, 1]).unwrap();
+        assert_eq!(told(&mut stencil), "p0 p1");
+        // What is still loaded for a group that failed stays for it, too.
+        let failing = |stencil: &mut Stencil<Vecs, ByNumber, Listed>| (stencil.failed(0), stencil.prepared(1));
+        let loading = |stencil: &mut Stencil<Vecs, ByNumber, Listed>| (stencil.prepared(1), stencil.failed(0));
+        let answers = if first == 0 { failing(&mut stencil) } else { loading(&mut stencil) };
+        assert_eq!((answers, told(&mut stencil).as_str()), ((Ok(()), Ok(())), "f0:0"));
+        let again = stencil.submit(0, &[0, 1]).unwrap();
+        assert_eq!((told(&mut stencil).as_str(), stencil.prepared(0)), ("p0", Ok(())));
+        assert_eq!((told(&mut stencil).as_str(), stencil.free_group(again)), ("r0", Ok(())));
+        stencil.submit(1, &[1, 2]).unwrap();
+        assert_eq!(told(&mut stencil), "p2");
+    }
+}
+
+#[test]
+fn s50_a_group_that_failed_and_never_comes_again_keeps_nothing_for_longer_than_its_slot_is_free() {
+    // Every input once, in slots for two.
+    let future = Listed([&[0, 1], &[2, 3]]);
+    let mut stencil =
+        Stencil::new(storage(2, vec![Input::UNBOUNDED; 9], 2), ByNumber, future, 0..2, limits(2)).unwrap();
     stencil.submit(0, &[0, 1]).unwrap();
-    assert_eq!(told(&mut stencil), "p0 p1");
-    assert_eq!((stencil.failed(0), stencil.prepared(1)), (Ok(()), Ok(())));
-    assert_eq!(told(&mut stencil), "f0:0");
-    // The list has another group with this number.
-    let again = stencil.submit(0, &[0, 1]).unwrap();
-    assert_eq!((told(&mut stencil).as_str(), stencil.prepared(0)), ("p0", Ok(())));
-    assert_eq!((told(&mut stencil).as_str(), stencil.free_group(again)), ("r0", Ok(())));
-    stencil.submit(1, &[1, 2]).unwrap();
-    assert_eq!(told(&mut stencil), "p2");
+    assert_eq!((told(&mut stencil).as_str(), stencil.prepared(1), stencil.failed(0)), ("p0 p1", Ok(()), Ok(())));
+    assert_eq!((told(&mut stencil).as_str(), stencil.idle()), ("f0:0", Ok(1)));
+    let next = stencil.submit(1, &[2, 3]).unwrap();
+    assert_eq!((told(&mut stencil).as_str(), stencil.prepared(2), stencil.prepared(3)), ("p2 p3", Ok(()), Ok(())));
+    assert_eq!((told(&mut stencil).as_str(), stencil.free_group(next)), ("r1", Ok(())));
+    // To the future this was the first group: what the second one uses still comes.
+    assert_eq!((stencil.len(), stencil.idle()), (Ok(2), Ok(2)));
 }
 
 #[test]

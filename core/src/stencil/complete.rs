@@ -122,8 +122,8 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
                 _ => {}
             }
         }
-        // The load's own hold.
-        self.let_go(slot, number);
+        // The load's own hold: if it is the last one, all that waited have failed.
+        self.let_go_for_retry(slot, number);
         self.pump();
         Ok(())
     }
@@ -167,6 +167,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             }
             _ => return,
         }
+        self.failures += 1;
         let first = index * self.stride;
         // Uses that are not made first, so that content stays for who makes them, and what still waits for its turn: it is
         // no next use any more. No group is older, so these references are the first in their queues.
@@ -188,7 +189,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
                     // Nobody has written what belongs there.
                     self.pool.at_mut(slot).set(LEAVING);
                 }
-                self.let_go(slot, input);
+                self.let_go_for_retry(slot, input);
             }
         }
         let groups = self.groups.as_mut();

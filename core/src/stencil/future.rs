@@ -13,9 +13,13 @@ pub enum Use {
 
 /// Knows the groups that are still to come, by their numbers: the first that is submitted has number 0.
 ///
-/// A future that is wrong costs loads, not correctness. A group that is submitted again after it failed has a new number,
-/// so to a future that was listed beforehand all groups behind it seem one later than they are: it takes the last use of
-/// an input for over too soon. What a usage map counts as still to come stays nevertheless, until its slot is needed.
+/// A group that failed is expected to be submitted again, and has no number: so whatever comes behind it is numbered as it
+/// was listed. Submitted again it has the number of the last one in line, or the one that it had if nobody is. What it had
+/// loaded stays until then, as far as there are slots; if it never comes, the future is one group late, and content stays so
+/// much longer.
+///
+/// A future that is wrong costs loads, not correctness. What a usage map counts as still to come stays although the future
+/// takes the last use for over, until its slot is needed.
 pub trait Future {
     /// What is computed once for many questions.
     type Present: Copy;

@@ -30,6 +30,8 @@ pub struct Group {
     pub(super) point: u64,
     /// Groups that were submitted before.
     pub(super) number: u64,
+    /// Its number to the [future](super::Future).
+    pub(super) time: u64,
     /// The input that could not be loaded.
     pub(super) failed: u64,
     pub(super) members: u32,
@@ -49,6 +51,7 @@ impl Group {
     pub const EMPTY: Self = Group {
         point: 0,
         number: 0,
+        time: 0,
         failed: 0,
         members: 0,
         missing: 0,
@@ -167,6 +170,10 @@ impl Queue {
             self.last = group;
         }
         self.first = group;
+    }
+
+    pub(super) fn last(self) -> u32 {
+        self.last
     }
 
     pub(super) fn pop(&mut self, groups: &mut [Group]) -> Option<u32> {

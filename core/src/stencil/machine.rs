@@ -58,6 +58,8 @@ pub struct Stencil<L: Lent, N, F: Future> {
     /// The first and last slot that somebody is to be told to fill.
     pub(super) to_prepare: [u32; 2],
     submitted: u64,
+    /// Those of them that failed: they are expected to be submitted again.
+    pub(super) failures: u64,
     /// The group that is the only one to hold any of its slots, and holds each of them once; [`NIL`] if that is not known.
     pub(super) alone: u32,
     /// Its members that do not go on by one from the one before, in ids and in numbers, or with the last use of their input.
@@ -108,6 +110,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             outbox: Queue::EMPTY,
             to_prepare: [NIL; 2],
             submitted: 0,
+            failures: 0,
             alone: NIL,
             apart: Marks::NONE,
             kept: Kept::NOTHING,
@@ -129,7 +132,8 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             groups[at] = Group { generation: groups[at].generation.next(), ..Group::EMPTY };
             self.spare.push_first(groups, at as u32);
         }
-        (self.to_prepare, self.active, self.submitted, self.told) = ([NIL; 2], 0, 0, 0);
+        (self.to_prepare, self.active, self.told) = ([NIL; 2], 0, 0);
+        (self.submitted, self.failures) = (0, 0);
         (self.alone, self.kept) = (NIL, Kept::NOTHING);
         self.overtaking.next_turn();
         self.present = self.future.present(0);
@@ -145,6 +149,14 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     #[inline]
     pub(super) fn turn_of(&self) -> u64 {
         self.groups.as_ref().get(self.waiting.first as usize).map_or(self.submitted, |first| first.number)
+    }
+
+    /// The number that the next group has to the future: a group that failed has none, so that what comes behind it has
+    /// the number that it was listed with, once it was submitted again.
+    pub(super) fn time_of_next(&self) -> u64 {
+        let in_turn = self.submitted - self.failures;
+        // What is in line has the numbers up to there.
+        self.groups.as_ref().get(self.waiting.last() as usize).map_or(in_turn, |last| last.time.max(in_turn))
     }
 
     /// Adds uses of an input to the usage map, also while groups are under way.
@@ -220,11 +232,12 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             self.unclaim(references);
             return Err(error);
         }
+        let (number, time, members) = (self.submitted, self.time_of_next(), census.members);
         let groups = self.groups.as_mut();
         let _ = self.spare.pop(groups);
         let generation = groups[index as usize].generation;
-        let (number, members) = (self.submitted, census.members);
-        groups[index as usize] = Group { point, number, members, generation, stage: Stage::Queued, ..Group::EMPTY };
+        groups[index as usize] =
+            Group { point, number, time, members, generation, stage: Stage::Queued, ..Group::EMPTY };
         self.submitted += 1;
         let id = Id::new(index, generation);
         if turn {
@@ -282,7 +295,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     pub(super) fn enqueue(&mut self, index: u32) {
         let group = &mut self.groups.as_mut()[index as usize];
         group.in_queues = true;
-        let (number, first) = (group.number, index * self.stride);
+        let (time, first) = (group.time, index * self.stride);
         let references = self.references.as_mut();
         for at in first..first + group.members {
             let reference = references[at as usize];
@@ -293,7 +306,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             let is_first = input.queue == NIL;
             group::append(references, &mut input.queue, at);
             if is_first && input.slot != NIL {
-                self.pool.reorder(input.slot, Next::At(number));
+                self.pool.reorder(input.slot, Next::At(time));
             }
         }
     }

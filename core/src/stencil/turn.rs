@@ -71,10 +71,10 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     #[inline(always)]
     pub(super) fn begin_with(&mut self, index: u32, census: Census) {
         let group = &mut self.groups.as_mut()[index as usize];
-        let Group { number, members, .. } = *group;
+        let Group { time, members, .. } = *group;
         (group.stage, group.cursor) = (Stage::Assigning, 0);
-        self.future.advance(&mut self.present, number);
-        self.pool.policy.now(number);
+        self.future.advance(&mut self.present, time);
+        self.pool.policy.now(time);
         self.pool.statistics.hits += u64::from(members - census.without - census.not_held);
         if census.not_held > 0 {
             self.hold_others(index);
@@ -200,6 +200,23 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         self.holds().let_go(slot, number);
     }
 
+    /// Gives back a reference to a slot of this input, of a group that failed. Without other references its content stays
+    /// for that group, which is expected again, unless somebody uses it sooner: to the future this use is over.
+    #[inline]
+    pub(super) fn let_go_for_retry(&mut self, slot: u32, number: u32) {
+        if self.pool.at(slot).count > 1 {
+            self.pool.release_in_place(slot);
+        } else {
+            self.let_last_go_for_retry(slot, number);
+        }
+    }
+
+    #[inline(never)]
+    fn let_last_go_for_retry(&mut self, slot: u32, number: u32) {
+        let (retry, coming) = (self.time_of_next(), self.pool.policy.coming());
+        self.holds().let_go_until(slot, number, retry.max(coming));
+    }
+
     /// What giving back needs.
     #[inline]
     pub(super) fn holds(&mut self) -> Holds<'_, L, F> {
@@ -274,6 +291,22 @@ impl<'a, L: Lent, F: Future> Holds<'a, L, F> {
         }
     }
 
+    /// Gives back the last reference to a slot of this input, which is used again by the group with this number at the
+    /// latest.
+    fn let_go_until(&mut self, slot: u32, number: u32, latest: u64) {
+        let next = match self.inputs[number as usize].queue {
+            NIL => self.future.next_use(self.pool.at(slot).data, *self.present),
+            queue => self.next_in_line(queue),
+        };
+        let next = match next {
+            Use::At(group) => Next::At(group.min(latest)),
+            Use::Never => Next::At(latest),
+            // Nor is it known whether the group comes again.
+            Use::Unknown => Next::Unknown,
+        };
+        self.give_back(slot, number, next);
+    }
+
     /// What content of this input stays for, which is used again then; `None` if its last use is over.
     #[inline]
     fn stays_for(&self, next: Use, number: u32) -> Option<Next> {
@@ -316,7 +349,7 @@ impl<'a, L: Lent, F: Future> Holds<'a, L, F> {
     fn next_in_line(&self, queue: u32) -> Use {
         let first = group::first(self.references, queue);
         let group = first.map_or(0, |first| self.references[first as usize].group());
-        Use::At(self.groups[group as usize].number)
+        Use::At(self.groups[group as usize].time)
     }
 
     /// Gives back the last reference to content whose last use is over.
