@@ -73,7 +73,7 @@ fn loads(groups: &[Vec<u64>], future: impl Future, way: Way, seed: u64) -> (u64,
     let limits = Limits { largest_group: most as u32, active: window, horizon: groups.len() as u64 };
     let mut stencil = Stencil::new(storage, ByNumber, future, 0..slots, limits).unwrap();
     let (mut chance, mut failures, mut done) = (Chance(seed), 0, 0);
-    let (mut new, mut again) = ((0..groups.len() as u64).peekable(), VecDeque::new());
+    let (mut new, mut again) = (0..groups.len() as u64, VecDeque::new());
     let (mut loading, mut ready) = (Vec::new(), Vec::new());
     for _ in 0..10_000_000 {
         while let Some(action) = stencil.poll() {
@@ -85,7 +85,7 @@ fn loads(groups: &[Vec<u64>], future: impl Future, way: Way, seed: u64) -> (u64,
             }
         }
         let room = stencil.under_way() < window as usize;
-        if let Some(point) = again.pop_front_if(|_| room).or_else(|| new.next_if(|_| room)) {
+        if let Some(point) = room.then(|| again.pop_front().or_else(|| new.next())).flatten() {
             stencil.submit(point, &groups[point as usize]).unwrap();
         } else if !ready.is_empty() && (loading.is_empty() || chance.below(2) == 0) {
             stencil.free_group(ready.swap_remove(chance.below(ready.len() as u64) as usize)).unwrap();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use umbra::stencil::AllocError;
 use umbra_core::id::Id;
-use umbra_core::stencil::Group;
 use umbra_core::stencil::waiting::AllocError as Refused;
+use umbra_core::stencil::{self, Group};
 
 use crate::call::{
     announced, enter, numbers, sized, store, store_list, store_sized, store_unless_null, takes, takes_unless_null,
@@ -16,7 +16,7 @@ use crate::object::{HANDLES, Object, with_stencil};
 use crate::statistics::Counted;
 use crate::status::{Code, Failure};
 use crate::stencil_options::Options;
-use crate::stenciled::{News, group};
+use crate::stenciled::group;
 
 /// `struct umbra_stencil_action`.
 #[repr(C)]
@@ -165,14 +165,12 @@ pub unsafe extern "C" fn umbra_stencil_poll(stencil: u64, action: *mut Action) -
         // News are told once: first of all there must be a place for them.
         // SAFETY: the caller's promise about the structure.
         unsafe { announced(action, size_of::<Action>()) }?;
-        let told = match with_stencil(stencil, |stencil| {
-            Ok(stencil.poll_seen(|machine, action| News::of(machine, action, Vec::new())))
-        })? {
+        let told = match with_stencil(stencil, |stencil| Ok(stencil.poll()))? {
             None => none,
-            Some(News::Prepare { slot, data }) => Action { kind: 1, slot, data, ..none },
-            Some(News::Ready { point, group, .. }) => Action { kind: 2, point, group, ..none },
-            Some(News::Failed { point, data }) => Action { kind: 3, point, data, ..none },
-            Some(News::Interrupted { point }) => Action { kind: 4, point, ..none },
+            Some(stencil::Action::Prepare { slot, data }) => Action { kind: 1, slot, data, ..none },
+            Some(stencil::Action::Ready { point, group }) => Action { kind: 2, point, group: group.to_bits(), ..none },
+            Some(stencil::Action::Failed { point, data }) => Action { kind: 3, point, data, ..none },
+            Some(stencil::Action::Interrupted { point }) => Action { kind: 4, point, ..none },
         };
         // SAFETY: the caller's promise about the structure.
         unsafe { store_sized(action, &told, size_of::<Action>()) }
@@ -192,31 +190,42 @@ pub unsafe extern "C" fn umbra_stencil_deliver(stencil: u64, calls: *const Calls
             return Err(Failure::new(Code::Invalid, "prepare and ready must be functions"));
         };
         with_stencil(stencil, |stencil| {
-            // One vector serves all groups.
-            let spare = Cell::new(Vec::new());
-            let tell = |news: News| match news {
+            // One vector serves all groups: each was told of before the next one is looked at.
+            let slots = Cell::new(Vec::new());
+            let tell = |action| match action {
                 // SAFETY: the caller's promise about the functions.
-                News::Prepare { slot, data } => unsafe { prepare(user, slot, data) },
-                News::Ready { point, group, slots } => {
-                    let (first, count) = (slots.as_ptr(), slots.len());
+                stencil::Action::Prepare { slot, data } => unsafe { prepare(user, slot, data) },
+                stencil::Action::Ready { point, group } => {
+                    let its: Vec<u32> = slots.take();
                     // SAFETY: as above; the slots stay where they are during the call.
-                    unsafe { ready(user, point, group, first, count) };
-                    spare.set(slots);
+                    unsafe { ready(user, point, group.to_bits(), its.as_ptr(), its.len()) };
+                    slots.set(its);
                 }
-                News::Failed { point, data } => {
+                stencil::Action::Failed { point, data } => {
                     if let Some(failed) = failed {
                         // SAFETY: as above.
                         unsafe { failed(user, point, data) }
                     }
                 }
-                News::Interrupted { point } => {
+                stencil::Action::Interrupted { point } => {
                     if let Some(interrupted) = interrupted {
                         // SAFETY: as above.
                         unsafe { interrupted(user, point) }
                     }
                 }
             };
-            stencil.deliver_seen(|machine, action| News::of(machine, action, spare.take()), tell);
+            stencil.deliver_seen(
+                |machine, action| {
+                    if let stencil::Action::Ready { group, .. } = action {
+                        let mut its = slots.take();
+                        its.clear();
+                        its.extend(machine.slots(group).into_iter().flatten());
+                        slots.set(its);
+                    }
+                    action
+                },
+                tell,
+            );
             Ok(())
         })
     })

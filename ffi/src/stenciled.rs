@@ -1,9 +1,9 @@
-//! Stencil caches that C holds, and their news.
+//! Stencil caches that C holds.
 
 use umbra::stencil::{AllocError, BuildError, Plan as Groups, Stencil};
 use umbra_core::id::Id;
 use umbra_core::stencil::waiting::AllocError as Refused;
-use umbra_core::stencil::{self, Action, FreeError, Group, GroupError, Input, PreparedError, SubmitError, UsageError};
+use umbra_core::stencil::{self, FreeError, Group, GroupError, Input, PreparedError, SubmitError, UsageError};
 
 use crate::cached::{FULL, INTERRUPTED, TIMEOUT, failures, numbers_from};
 use crate::call::zeros;
@@ -37,34 +37,6 @@ impl Plan {
         let (different, members) = (self.largest_group as usize, self.members as usize);
         let machine = self.groups.cache_of(slots, different, members, inputs, self.names, self.ahead)?;
         Ok(Stencil::new(machine.with_overtakers(self.overtake))?)
-    }
-}
-
-/// News, with the slots of a group that is ready.
-pub(crate) enum News {
-    Prepare { slot: u32, data: u64 },
-    Ready { point: u64, group: u64, slots: Vec<u32> },
-    Failed { point: u64, data: u64 },
-    Interrupted { point: u64 },
-}
-
-impl News {
-    /// The news of this action; a group's slots are put into `slots`.
-    pub(crate) fn of<L: stencil::Lent>(
-        machine: &stencil::Stencil<L, Named, Ahead>,
-        action: Action,
-        mut slots: Vec<u32>,
-    ) -> News {
-        match action {
-            Action::Prepare { slot, data } => News::Prepare { slot, data },
-            Action::Ready { point, group } => {
-                slots.clear();
-                slots.extend(machine.slots(group).into_iter().flatten());
-                News::Ready { point, group: group.to_bits(), slots }
-            }
-            Action::Failed { point, data } => News::Failed { point, data },
-            Action::Interrupted { point } => News::Interrupted { point },
-        }
     }
 }
 

@@ -198,3 +198,131 @@ fn whoever_waits_for_an_end_that_does_nothing_is_told_in_time() {
     assert_eq!(owner.serve(PATIENCE), Err(ServeError::Left { groups: 1 }));
     assert_eq!(owner.stencil().outstanding_fills().count(), 3);
 }
+
+#[test]
+fn an_interrupt_answers_each_group_once_and_the_cache_can_be_used_again() {
+    let groups: Groups = [vec![0], vec![1, 2], vec![0, 3], vec![4]].into_iter().collect();
+    let mut stencil = cache(3, 3, 10);
+    let mut rings = Rings::new(8).unwrap();
+    let (mut owner, mut client) = rings.split(&mut stencil, &groups, 4).unwrap();
+    client.submit(0, AT_ONCE).unwrap();
+    owner.turn().unwrap();
+    assert!(matches!(client.next(AT_ONCE), Ok(Completion::Prepare { data: 0, .. })));
+    client.prepared(0, AT_ONCE).unwrap();
+    owner.turn().unwrap();
+    // One is being loaded, one waits for slots, and the last one for a record.
+    (1..4).for_each(|number| client.submit(number, AT_ONCE).unwrap());
+    owner.turn().unwrap();
+    let Ok(Completion::Ready { number: 0, group, .. }) = client.next(AT_ONCE) else { panic!("the first is ready") };
+    client.interrupt(AT_ONCE).unwrap();
+    client.submit(3, AT_ONCE).unwrap_err();
+    owner.turn().unwrap();
+    let (mut loading, mut ended) = (Vec::new(), Vec::new());
+    while let Ok(completion) = client.next(AT_ONCE) {
+        match completion {
+            Completion::Prepare { data, .. } => loading.push(data),
+            Completion::Interrupted { number } => ended.push(number),
+            other => panic!("{other:?}"),
+        }
+    }
+    ended.sort_unstable();
+    assert_eq!((loading.as_slice(), ended.as_slice()), (&[1, 2][..], &[1, 2, 3][..]));
+    client.submit(3, AT_ONCE).unwrap();
+    owner.turn().unwrap();
+    let error = SubmitError::Interrupted;
+    assert_eq!(client.next(AT_ONCE), Ok(Completion::Refused { number: 3, error }));
+    // What was begun is brought to its end, however that is.
+    client.free_group(group, AT_ONCE).unwrap();
+    client.prepared(1, AT_ONCE).unwrap();
+    client.interrupt(AT_ONCE).unwrap();
+    owner.turn().unwrap();
+    assert_eq!(owner.stencil().outstanding_fills().map(|(_, data)| data).collect::<Vec<_>>(), [2]);
+    client.failed(2, AT_ONCE).unwrap();
+    drop(client);
+    assert_eq!(owner.serve(PATIENCE), Ok(()));
+    drop(owner);
+    stencil.reset().unwrap();
+    let (ready, _) = drive(&mut rings, &mut stencil, &groups, &mut [None; 6], 7);
+    assert_eq!(ready, [1; 4]);
+}
+
+#[test]
+fn an_interrupted_cache_whose_client_leaves_a_load_is_told_of_and_its_answers_are_still_looked_at() {
+    let groups: Groups = [[0, 1]].into_iter().collect();
+    for wrong in [false, true] {
+        let mut stencil = cache(3, 3, 10);
+        let mut rings = Rings::new(8).unwrap();
+        let (mut owner, mut client) = rings.split(&mut stencil, &groups, 1).unwrap();
+        client.submit(0, AT_ONCE).unwrap();
+        owner.turn().unwrap();
+        owner.interrupt();
+        owner.turn().unwrap();
+        if wrong {
+            client.prepared(7, AT_ONCE).unwrap();
+        }
+        drop(client);
+        let expected = if wrong {
+            ServeError::Answer(PreparedError::NotFilling { data: 7 })
+        } else {
+            ServeError::Left { groups: 1 }
+        };
+        assert_eq!(owner.serve(PATIENCE), Err(expected));
+    }
+}
+
+#[test]
+fn however_far_groups_are_an_interrupt_ends_each_of_them_once() {
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let groups = groups(300, &mut random);
+        let mut stencil = cache(6, 4, 30);
+        let mut rings = Rings::new(4).unwrap();
+        let (mut owner, mut client) = rings.split(&mut stencil, &groups, 5).unwrap();
+        let last = random.below(600);
+        thread::scope(|scope| {
+            let served = scope.spawn(move || owner.serve(PATIENCE));
+            let (mut submitted, mut ended, mut turns) = (0, vec![0; groups.len()], 0);
+            let (mut loading, mut computing) = (Vec::new(), Vec::new());
+            loop {
+                let interrupted = turns > last;
+                if turns == last {
+                    client.interrupt(PATIENCE).unwrap();
+                }
+                turns += 1;
+                if !interrupted && client.has_room() && submitted < 300 {
+                    client.submit(submitted, PATIENCE).unwrap();
+                    submitted += 1;
+                }
+                match client.next(if interrupted { BRIEF } else { AT_ONCE }) {
+                    Ok(Completion::Prepare { data, .. }) => loading.push(data),
+                    Ok(Completion::Ready { number, group, .. }) => computing.push((number, group)),
+                    Ok(Completion::Interrupted { number } | Completion::Refused { number, .. }) => {
+                        ended[number as usize] += 1;
+                    }
+                    Err(error) => assert!(matches!(error, ClientError::Expired { .. }), "{error}"),
+                    Ok(other) => panic!("{other:?}"),
+                }
+                if random.below(2) == 0
+                    && let Some(data) = loading.pop()
+                {
+                    client.prepared(data, PATIENCE).unwrap();
+                }
+                if random.below(2) == 0
+                    && let Some((number, group)) = computing.pop()
+                {
+                    client.free_group(group, PATIENCE).unwrap();
+                    ended[number as usize] += 1;
+                }
+                let all = ended.iter().take(submitted as usize).all(|&times| times == 1);
+                if interrupted && all && loading.is_empty() && computing.is_empty() {
+                    break;
+                }
+            }
+            drop(client);
+            assert_eq!(served.join().unwrap(), Ok(()), "seed {seed}");
+            assert!(ended.iter().all(|&times| times <= 1), "seed {seed}: {ended:?}");
+        });
+        stencil.reset().unwrap();
+        assert_eq!((stencil.len(), stencil.under_way()), (Ok(0), 0));
+    }
+}

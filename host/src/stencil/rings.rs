@@ -77,6 +77,7 @@ enum Submission {
     Prepared(u64),
     Failed(u64),
     Free(Id<Group>),
+    Interrupt,
 }
 
 /// What the owner says; a group that is ready is followed by the slots of its members.

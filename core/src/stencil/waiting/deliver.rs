@@ -51,17 +51,9 @@ where
         }
     }
 
-    /// What `look` makes of the next action, unless somebody delivers: then it is that one's.
-    pub fn poll_seen<T>(&self, look: impl FnOnce(&Stencil<K, N, F>, Action) -> T) -> Option<T> {
-        self.act(|cache| {
-            let action = if cache.teller.is_some() { None } else { cache.poll() };
-            action.map(|action| look(cache.stencil(), action))
-        })
-    }
-
-    /// The next action, unless somebody delivers.
+    /// The next action, unless somebody delivers: then it is that one's.
     pub fn poll(&self) -> Option<Action> {
-        self.poll_seen(|_, action| action)
+        self.act(|cache| if cache.teller.is_some() { None } else { cache.poll() })
     }
 }
 

@@ -38,7 +38,7 @@ pub enum Completion<'a> {
         /// The input.
         data: u64,
     },
-    /// The group has ended: the cache was interrupted.
+    /// The group has ended: the cache was interrupted. A group that was told to be ready isn't told of it.
     Interrupted {
         /// The number that the group was submitted with.
         number: u64,
@@ -114,6 +114,16 @@ impl Client<'_> {
         self.send(Submission::Free(group), within)?;
         self.open = self.open.saturating_sub(1);
         Ok(())
+    }
+
+    /// From now on groups are refused, and no load is asked for. Each group that has not ended and was not ready is told of as
+    /// interrupted. Those that were ready are to be freed, and loads that go on to be answered all the same: then the cache can
+    /// be [reset](umbra_core::stencil::Stencil::reset). A second interrupt changes nothing.
+    ///
+    /// # Errors
+    /// [`ClientError`]; nothing was said then.
+    pub fn interrupt(&mut self, within: Duration) -> Result<(), ClientError> {
+        self.send(Submission::Interrupt, within)
     }
 
     /// What the cache says next.

@@ -18,7 +18,7 @@ pub enum RingsError {
     #[error(transparent)]
     Build(#[from] BuildError),
     /// Groups of an earlier client are in the cache.
-    #[error("{groups} groups of an earlier client are in the cache: take a new cache")]
+    #[error("{groups} groups of an earlier client are in the cache: interrupt and reset it, or take a new one")]
     InUse {
         /// How many.
         groups: usize,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use umbra_core::ring::spsc::{Receiver, Sender};
-use umbra_core::stencil::{Action, Future, Lent, Names, Stencil, SubmitError};
+use umbra_core::stencil::{Action, Future, Lent, Names, PreparedError, Stencil, SubmitError};
 
 use super::super::groups::Groups;
 use super::error::ServeError;
@@ -25,7 +25,7 @@ pub struct Owner<'a, L: Lent, N: Names, F: Future> {
 }
 
 impl<L: Lent, N: Names, F: Future> Owner<'_, L, N, F> {
-    /// Serves the client until it ends.
+    /// Serves the client until it ends, also after an interrupt.
     ///
     /// # Errors
     /// [`ServeError`].
@@ -40,7 +40,10 @@ impl<L: Lent, N: Names, F: Future> Owner<'_, L, N, F> {
             }
             let groups = self.stencil.under_way() + self.held.len();
             if gone {
-                return if groups == 0 { Ok(()) } else { Err(ServeError::Left { groups }) };
+                // All groups of an interrupted cache were answered; loads may go on.
+                let loading = self.stencil.outstanding_fills().next().is_some();
+                let over = groups == 0 || self.stencil.is_interrupted() && !loading;
+                return if over { Ok(()) } else { Err(ServeError::Left { groups }) };
             }
             if !wait.again() {
                 return Err(ServeError::Expired { within: patience, groups });
@@ -64,8 +67,14 @@ impl<L: Lent, N: Names, F: Future> Owner<'_, L, N, F> {
                     self.held.push_back(number);
                     self.admit();
                 }
+                Submission::Interrupt => self.interrupt(),
+                Submission::Prepared(data) | Submission::Failed(data) if self.stencil.is_interrupted() => {
+                    self.settle(data)?;
+                }
                 Submission::Prepared(data) => self.stencil.prepared(data)?,
                 Submission::Failed(data) => self.stencil.failed(data)?,
+                // There is nothing left to give back.
+                Submission::Free(_) if self.stencil.is_interrupted() => {}
                 Submission::Free(group) => self.stencil.free_group(group)?,
             }
         }
@@ -95,6 +104,21 @@ impl<L: Lent, N: Names, F: Future> Owner<'_, L, N, F> {
                 Action::Interrupted { point: number } => self.staged.push(News::Interrupted { number }),
             }
         }
+    }
+
+    /// As [`Client::interrupt`](super::Client::interrupt).
+    pub fn interrupt(&mut self) {
+        self.stencil.interrupt();
+        let held = self.held.drain(..);
+        self.staged.extend(held.map(|number| News::Interrupted { number }));
+    }
+
+    /// An interrupted cache is told that nobody loads this input any more.
+    fn settle(&mut self, data: u64) -> Result<(), PreparedError> {
+        let fill = self.stencil.outstanding_fills().find(|&(_, loading)| loading == data);
+        let (slot, _) = fill.ok_or(PreparedError::NotFilling { data })?;
+        self.stencil.settle(slot);
+        Ok(())
     }
 
     /// Submits the groups that there are records for.
