@@ -73,6 +73,7 @@ fn every_order_and_policy_computes_the_same_field() {
             let given = ["--order", order, "--policy", policy, "--output", file.to_str().unwrap()];
             let object = good(&[&plane[..], &given].concat());
             assert!(figure(&object, "loads") >= figure(&object, "optimum"), "{object}");
+            assert!(figure(&object, "optimum_of_active") >= figure(&object, "optimum"), "{object}");
             let bytes = fs::read(&file).unwrap();
             assert!(*first.get_or_insert_with(|| bytes.clone()) == bytes, "{order} {policy} computed another field");
         }
@@ -87,7 +88,9 @@ fn one_brick_at_a_time_takes_the_fewest_loads_that_are_possible() {
         ["--extents", "40,40,40", "--brick", "5", "--slots", "80", "--order", "hilbert"],
     ] {
         let object = good(&[&given[..], &["--active", "1", "--threads", "1", "--loads-in-flight", "3"]].concat());
-        assert_eq!(figure(&object, "loads_per_optimum"), 1.0, "{object}");
+        for ratio in ["loads_per_optimum", "loads_per_optimum_of_active"] {
+            assert_eq!(figure(&object, ratio), 1.0, "{object}");
+        }
         assert!(figure(&object, "loads") >= figure(&object, "compulsory"), "{object}");
     }
 }

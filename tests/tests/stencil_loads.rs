@@ -280,6 +280,17 @@ fn strips_cost_what_was_said_before() {
 }
 
 #[test]
+fn strips_are_even_or_narrow_enough_to_keep_their_rims() {
+    // Two of 100, not 158 and what is left: 41,137 loads.
+    let published = Strips::fit([1, 200, 200], 3, Shape::Box, 1000, 1).unwrap();
+    assert_eq!((published.edges, published.loads), ([1, 200, 100], 41_200));
+    assert_eq!(in_strips([1, 200, 200], 3, Shape::Box, 1000)[1], 40_783);
+    // The widest are two of 56 and 44, of which the second would load a part of its rim again: 2862 loads.
+    assert_eq!(in_strips([1, 28, 100], 3, Shape::Star, 379)[1], 2800, "each input once");
+    assert_eq!(Strips::fit([6, 640, 640], 1, Shape::Box, 640_000, 1).unwrap().edges, [6, 320, 640]);
+}
+
+#[test]
 fn strips_never_cost_more_than_was_said_before() {
     // A few planes leave many slots without work, which keep rims for the next strip.
     let [said, fewest, by_rows] = in_strips([9, 60, 20], 2, Shape::Box, 2000);

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use umbra::stencil::{Groups, Plan, optimum};
+use umbra::stencil::{Groups, Plan, Stop, optimum};
 use umbra_core::id::Id;
 use umbra_core::stencil::{Action, Grid, Group, Shape, SubmitError, Unknown};
 use umbra_tests::sweep::{cache, rows, usage};
@@ -150,6 +150,7 @@ fn s54_the_main_loop_computes_each_point_once_from_the_right_content() {
         (first..end).flat_map(|at| groups.get(at).iter().copied()).collect::<BTreeSet<u64>>()
     };
     let fewest = optimum::loads(&(0..groups.len()).map(together).collect(), 1000).unwrap();
+    assert_eq!(optimum::loads_together(&groups, 1000, active as usize, &Stop::default()), Some(fewest));
     assert!(loads as f64 <= fewest as f64 * 1.01, "{loads} {fewest}");
     println!("as they are computed: {as_computed} loads, {:.3} of the fewest", as_computed as f64 / fewest as f64);
     assert!(as_computed as f64 <= fewest as f64 * 1.1, "{as_computed} {fewest}");

@@ -5,6 +5,9 @@
 //! Of a box, all that is within reach of the strip stays until the sweep has gone by; of a star only the strip itself
 //! does. The rim of a star serves the points of one row, or of a few rows of one plane, so its strips may be wider by
 //! nearly two radii.
+//!
+//! Strips of the same width leave the same slots over, and these keep a part of the rims from each strip to the next. If the
+//! last one is what others have left, the slots that it does not need keep nothing, as no strip comes behind it.
 
 use super::grid::Shape;
 use super::order::Order;
@@ -15,10 +18,13 @@ pub struct Strips {
     /// Points along each coordinate of a strip: the outermost coordinate is not cut.
     pub edges: [u32; 3],
     /// Loads of a whole sweep that suffice, one group after the other: strips load their rims again. Slots that are left
-    /// over can keep a part of a rim for the next strip, so fewer loads may do. On planes and deep spaces that is a few in a
-    /// hundred; on a grid of few planes, where the strips that fit can leave many slots without work, it can be a sixth.
+    /// over keep a part of a rim for the next strip, so fewer loads do. On planes and deep spaces that is a few in a hundred;
+    /// on a grid of few planes, where the strips that fit can leave many slots without work, it can be a sixth.
     pub loads: u64,
 }
+
+/// How many more strips than have to be are tried.
+const MORE_STRIPS: u64 = 16;
 
 /// What decides how many slots a strip needs.
 struct Sweep {
@@ -28,9 +34,10 @@ struct Sweep {
 }
 
 impl Strips {
-    /// The strips with the fewest loads for boxes or stars of this radius on a grid, with so many slots and groups under
-    /// way. A plane (an outermost extent of 1) is cut along its last coordinate, a space along its last two. `None` if the
-    /// slots don't suffice for strips of one point, or if an extent is 0.
+    /// Strips with few loads for boxes or stars of this radius on a grid, with so many slots and groups under way: of about
+    /// the same width, and as wide as fits, or a little narrower where the slots that are left over then keep more of the rims
+    /// than there is of them more. A plane (an outermost extent of 1) is cut along its last coordinate, a space along its last
+    /// two. `None` if the slots don't suffice for strips of one point, or if an extent is 0.
     ///
     /// *Cost*: O(log N) for a plane with an inner extent N; for a space each edge along the middle coordinate is tried,
     /// O(M · log N) with a middle extent M.
@@ -44,11 +51,15 @@ impl Strips {
         let slots = u64::from(slots).checked_sub(u64::from(active.saturating_sub(1)))?;
         let fitting = |rows: u64| {
             let fits = |edge: u64| sweep.slots(rows, edge) <= slots;
-            let edge = if fits(inner) { inner } else { widest(inner, fits)? };
-            Some(Strips { edges: [extents[0], rows as u32, edge as u32], loads: sweep.loads(rows, edge)? })
+            let widest = if fits(inner) { inner } else { widest(inner, fits)? };
+            let fewest = inner.div_ceil(widest);
+            let even = (fewest..=inner.min(fewest + MORE_STRIPS)).map(|strips| inner.div_ceil(strips));
+            let loads = |edge| Some((sweep.likely_loads(rows, edge, slots)?, rows, edge));
+            even.chain([widest]).filter_map(loads).min_by_key(|&(loads, ..)| loads)
         };
         let lowest = if extents[0] > 1 { 1 } else { middle };
-        (lowest..=middle).filter_map(fitting).min_by_key(|strips| strips.loads)
+        let (_, rows, edge) = (lowest..=middle).filter_map(fitting).min_by_key(|&(loads, ..)| loads)?;
+        Some(Strips { edges: [extents[0], rows as u32, edge as u32], loads: sweep.loads(rows, edge)? })
     }
 
     /// The order that goes with it.
@@ -99,6 +110,20 @@ impl Sweep {
             Shape::Star => middle.checked_mul(across)?.checked_add((down - middle).checked_mul(inner)?)?,
         };
         outer.checked_mul(plane)
+    }
+}
+
+impl Sweep {
+    /// About what strips of these edges load of which each leaves so many of these slots over: of a plane, these keep as
+    /// much of the rims from one strip to the next.
+    fn likely_loads(&self, rows: u64, edge: u64, slots: u64) -> Option<u64> {
+        let ([outer, middle, inner], loads) = (self.extents, self.loads(rows, edge)?);
+        if outer > 1 {
+            return Some(loads);
+        }
+        let rim = middle.saturating_mul(2 * self.radius);
+        let kept = slots.checked_sub(self.slots(rows, edge))?.min(rim).saturating_mul(inner.div_ceil(edge) - 1);
+        Some(loads.saturating_sub(kept).max(middle.saturating_mul(inner)))
     }
 }
 

@@ -22,11 +22,12 @@ use std::fmt;
 use super::{Groups, Stop};
 use crate::sys::heap::reserved;
 
-/// Bytes of memory that it takes to find the fewest loads for these groups.
+/// Bytes of memory that it takes at most to find the fewest loads for these groups.
 #[must_use]
 pub fn bytes(groups: &Groups) -> u64 {
     let of_groups = groups.len().saturating_add(1).saturating_mul(size_of::<Step>());
-    of_groups.saturating_add(groups.inputs().saturating_mul(size_of::<u32>())) as u64
+    // Twice, for groups that are served together.
+    of_groups.saturating_add(groups.inputs().saturating_mul(2 * size_of::<u32>())) as u64
 }
 
 /// The fewest loads for these groups with so many slots; `None` if a group has more inputs than there are slots, or
@@ -45,6 +46,33 @@ pub fn loads_unless(groups: &Groups, slots: usize, stop: &Stop) -> Option<u64> {
             return None;
         }
         fewest.serve(group).ok()?;
+    }
+    Some(fewest.loads())
+}
+
+/// As [`loads_unless`], if each group shares the slots with those behind it: so many hold their inputs at the same time, or as
+/// many of them as there are slots for. That is what groups take of which so many are under way.
+#[must_use]
+pub fn loads_together(groups: &Groups, slots: usize, together: usize, stop: &Stop) -> Option<u64> {
+    let mut fewest = Fewest::new(slots, groups.inputs(), groups.len()).ok()?;
+    // Of each input, the number of the last group that it was counted for, from 1 on.
+    let mut counted = reserved(groups.inputs(), || 0_u32).ok()?;
+    let mut members = Vec::new();
+    for (number, first) in (1..).zip(0..groups.len()) {
+        if stop.is_set() {
+            return None;
+        }
+        members.clear();
+        for at in first..groups.len().min(first.saturating_add(together.max(1))) {
+            let before = members.len();
+            let new = |&data: &u64| std::mem::replace(&mut counted[data as usize], number) != number;
+            members.extend(groups.get(at).iter().copied().filter(new));
+            if at > first && members.len() > slots {
+                members.truncate(before);
+                break;
+            }
+        }
+        fewest.serve(&members).ok()?;
     }
     Some(fewest.loads())
 }

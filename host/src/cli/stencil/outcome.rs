@@ -38,6 +38,8 @@ pub(super) struct Outcome {
     pub(super) compulsory: u64,
     /// The fewest loads in this order, one brick of the output at a time; if it was computed.
     pub(super) optimum: Option<u64>,
+    /// The same with as many at a time as there may be.
+    pub(super) optimum_of_active: Option<u64>,
     pub(super) progress: Progress,
     pub(super) idle: Duration,
     /// The outcome of the comparison; if it was made.
@@ -89,6 +91,8 @@ pub(super) struct Object {
     loads_per_compulsory: f64,
     optimum: Option<u64>,
     loads_per_optimum: Option<f64>,
+    optimum_of_active: Option<u64>,
+    loads_per_optimum_of_active: Option<f64>,
     hits: u64,
     hit_rate: f64,
     evictions: u64,
@@ -119,11 +123,15 @@ impl Outcome {
     }
 
     fn per_optimum(&self) -> Option<f64> {
-        self.optimum.map(|fewest| self.loads() as f64 / fewest.max(1) as f64)
+        self.optimum.map(|fewest| self.per(fewest))
     }
 
     fn per_compulsory(&self) -> f64 {
-        self.loads() as f64 / self.compulsory.max(1) as f64
+        self.per(self.compulsory)
+    }
+
+    fn per(&self, fewest: u64) -> f64 {
+        self.loads() as f64 / fewest.max(1) as f64
     }
 
     fn bricks_per_s(&self) -> f64 {
@@ -164,6 +172,8 @@ impl Outcome {
             loads_per_compulsory: self.per_compulsory(),
             optimum: self.optimum,
             loads_per_optimum: self.per_optimum(),
+            optimum_of_active: self.optimum_of_active,
+            loads_per_optimum_of_active: self.optimum_of_active.map(|fewest| self.per(fewest)),
             hits: self.hits(),
             hit_rate: self.hit_rate(),
             evictions: self.progress.statistics.evictions,
@@ -197,10 +207,8 @@ impl Outcome {
         let loaded = self.loads().saturating_mul(self.slot_bytes) as f64;
         let elapsed = self.progress.elapsed;
         let share = self.idle.as_secs_f64() / (elapsed.as_secs_f64() * f64::from(self.threads)).max(1e-9);
-        let of_optimum = match (self.per_optimum(), self.optimum) {
-            (Some(ratio), Some(fewest)) => format!("{ratio:.3} (optimum {})", Count(fewest)),
-            _ => "not computed: it would take too much".to_owned(),
-        };
+        let of = |fewest| format!("{:.3} (optimum {})", self.per(fewest), Count(fewest));
+        let of_optimum = self.optimum.map_or_else(|| "not computed: it would take too much memory".to_owned(), of);
         let rate = Rate(loaded / elapsed.as_secs_f64().max(1e-9));
         let source = match self.ranks {
             None => "the file".to_owned(),
@@ -221,6 +229,10 @@ impl Outcome {
             ("threads", format!("{}, {:.0} % of their time without work", self.threads, 100.0 * share)),
             ("whole sweep", format!("{}, {:.0} bricks/s", nanos(elapsed), self.bricks_per_s())),
         ];
+        if let Some(fewest) = self.optimum_of_active.filter(|_| self.active > 1) {
+            let after = facts.iter().position(|&(what, _)| what == "loads / optimum").map_or(0, |at| at + 1);
+            facts.insert(after, ("with as many at a time", format!("{}: {}", self.active, of(fewest))));
+        }
         if let Some(Agent { hits, reads, prefetched, used, wasted }) = self.agent {
             let kept = format!("{} of {} reads", Count(hits), Count(reads));
             facts.insert(1, ("kept by the agent", kept));

@@ -16,8 +16,6 @@ use super::watch::Watch;
 use super::{Origin, Policy, Stencil, Sweep, memory, name_of, source, text};
 use crate::cli::Failure;
 
-/// References of groups up to which the optimum is computed: a few seconds.
-const OPTIMUM_MOST: usize = 1 << 25;
 /// Groups that a window holds at most if nobody says how many.
 const WINDOW_MOST: u64 = 1 << 16;
 /// Bytes of the text of an order at most: so many in any case, and so many for each brick.
@@ -175,9 +173,13 @@ impl Work {
         let done = run.each(cache, self.threads as usize, &mut watch, worker);
         watch.finish();
         let (progress, idle) = done?;
-        let fewest = (self.groups.references() <= OPTIMUM_MOST && heap::has(optimum::bytes(&self.groups)))
-            .then(|| optimum::loads_unless(&self.groups, self.slots as usize, stop))
-            .flatten();
+        let slots = self.slots as usize;
+        let [fewest, together] = if heap::has(optimum::bytes(&self.groups)) {
+            let together = optimum::loads_together(&self.groups, slots, self.active as usize, stop);
+            [optimum::loads_unless(&self.groups, slots, stop), together]
+        } else {
+            [None; 2]
+        };
         if stop.is_set() {
             return Err(RunError::Stopped { done: progress.done, groups: progress.groups });
         }
@@ -201,6 +203,7 @@ impl Work {
             references: self.groups.references() as u64,
             compulsory,
             optimum: fewest,
+            optimum_of_active: together,
             progress,
             idle: idle.0.min(Duration::from_secs(u64::from(u32::MAX))),
             verified: None,
