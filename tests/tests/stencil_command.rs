@@ -336,12 +336,13 @@ fn a_file_is_not_named_for_two_things_however_it_is_spelled() {
 
 #[test]
 fn strips_fit_the_slots_in_bricks_not_in_points() {
-    // For a box two rows of a strip with its rims, and one brick and its neighbours: 2 * 28 + 3 slots. For a star two rows of a
-    // strip, one brick, and one of the rim: 2 * 29 + 2.
-    for (shape, width) in [("box", 26), ("star", 29)] {
+    // For a box two rows of a strip with its rims, and one brick and its neighbours: 2 * 10 + 3 slots. For a star two rows of a
+    // strip, one brick, and one of the rim: 2 * 11 + 2. The others suffice for all 32 bricks of a rim: each is loaded once.
+    for (shape, width) in [("box", 8), ("star", 11)] {
         let given = ["--extents", "256,512", "--brick", "16", "--shape", shape, "--radius", "16", "--slots", "60"];
         let object = good(&[&given[..], &["--order", "strips", "--active", "1"]].concat());
         assert!(object.contains(&format!("\"order\":\"strips of 16 × {width}\"")), "{shape}: {object}");
+        assert_eq!(figure(&object, "loads_per_compulsory"), 1.0, "{shape}: {object}");
     }
 }
 
