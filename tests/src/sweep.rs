@@ -96,16 +96,12 @@ pub fn rows(grid: &Grid) -> Groups {
     (0..u64::from(grid.len())).map(|point| grid.group(point)).collect()
 }
 
-/// The strips that fit so many slots, for boxes of this radius; half the width of the plane of 200 × 200 with 1000 slots, as
-/// the published figures have it.
+/// The strips that fit so many slots, for boxes of this radius.
 ///
 /// # Panics
 /// If no strip fits.
 #[must_use]
 pub fn in_strips(extents: [u32; 3], radius: u32, slots: u32) -> Order {
-    if (extents, slots) == ([1, 200, 200], 1000) {
-        return Order::Strips { width: 100 };
-    }
     let strips = Strips::fit(extents, radius, Shape::Box, slots, 1);
     strips.unwrap_or_else(|| panic!("no strips of {extents:?} fit {slots} slots")).order()
 }
