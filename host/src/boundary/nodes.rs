@@ -261,11 +261,12 @@ impl<N: Transport, F: Transport> Transport for Nodes<N, F> {
 
     #[inline]
     fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError> {
-        let seat = self.seat(from);
-        if self.waits[usize::from(seat.is_none())] {
-            return Ok(false);
+        let [near_waits, far_waits] = self.waits;
+        match self.seat(from) {
+            Some(seat) if !near_waits => self.near.look(seat, slot, head).map_err(|error| self.known(error)),
+            None if !far_waits => self.far.look(from, slot, head),
+            _ => Ok(false),
         }
-        ask!(self.look(from, slot, head))
     }
 
     fn fetch(&mut self, from: u32, slot: u32, bytes: u32) -> Result<bool, TransportError> {

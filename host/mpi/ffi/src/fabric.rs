@@ -154,23 +154,26 @@ fn end(world: &Communicator) -> Result<(), Failure> {
     agree(world, mine, |()| [0; 2], "to free a fabric")
 }
 
+/// What came of releasing a handle, unless its object is of another kind.
+fn of_this_kind(done: Result<(), Failure>) -> Option<Result<(), Failure>> {
+    match done {
+        Err(other) if other.code == Code::WrongKind => None,
+        done => Some(done),
+    }
+}
+
 /// Releases the handle and gives back the memory of a window, together with all processes.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_mpi_fabric_free(fabric: u64) -> c_int {
     enter(|| {
-        match end_fabric(fabric, |slots: &Slots| end(&slots.0)) {
-            Err(other) if other.code == Code::WrongKind => {}
-            done => return done,
-        }
-        match end_fabric(fabric, |shares: &Shares| end(&shares.world)) {
-            Err(other) if other.code == Code::WrongKind => {}
-            done => return done,
-        }
-        end_fabric(fabric, |puts: &Puts| {
+        let slots = || of_this_kind(end_fabric(fabric, |slots: &Slots| end(&slots.0)));
+        let shares = || of_this_kind(end_fabric(fabric, |shares: &Shares| end(&shares.world)));
+        let puts = |puts: &Puts| {
             end(&puts.world)?;
             let window = puts.window.take().and_then(Rc::into_inner);
             let window = window.ok_or_else(|| Failure::new(Code::InUse, LIVES))?;
             window.free().map_err(refused)
-        })
+        };
+        slots().or_else(shares).unwrap_or_else(|| end_fabric(fabric, puts))
     })
 }
