@@ -40,6 +40,10 @@ fn s74_a_stack_that_refuses_is_as_it_was() {
         stack.free(1).unwrap();
     }
     refused(&mut stack, CacheFreeError::NotAssigned { data: 1 }, |stack| stack.free(1));
+    // Without any reference nothing could ever be had.
+    let mut one = stack.with_most_references(0);
+    one.alloc(1).unwrap();
+    refused(&mut one, AllocError::TooManyReferences { data: 1, most: 1 }, |stack| stack.alloc(1));
 }
 
 #[test]

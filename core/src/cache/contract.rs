@@ -78,9 +78,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
         Ok(SlotCache { pool, index, most: u32::MAX, cut, interrupted: false, epoch: 0, contract: PhantomData })
     }
 
-    /// The same cache with at most this many references of one data id.
+    /// The same cache with at most this many references of one data id; 0 means 1, with which each is had once at a time.
     #[must_use]
     pub fn with_most_references(self, most: u32) -> Self {
+        let most = most.max(1);
         SlotCache { most, cut: Cut::new(self.pool.count(), most), ..self }
     }
 

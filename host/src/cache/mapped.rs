@@ -32,6 +32,7 @@ use umbra_core::shared_cache::{AttachError, Client, Contract, JoinError, Reclaim
 
 use super::passing::Passing;
 use crate::channel::{Patrol, Shared};
+use crate::secret;
 use crate::sys::fork;
 use crate::sys::host;
 use crate::sys::mapped_cache::{MappedCache, PlaceError};
@@ -109,7 +110,9 @@ impl<C: Contract> Mapped<C> {
         let words = words_for(slots, sharing).ok_or(MappedError::TooManySlots { slots })?;
         let segment = Segment::create("umbra-cache", words * 8)?;
         segment.use_large_pages();
-        Ok(Self::over(MappedCache::create(segment, slots, sharing, host::id(), ProcessId::current()?.into())?))
+        // Who cannot foresee it can't choose ids that all have one home.
+        let seed = secret::random().map_or_else(|_| host::id(), u64::from_le_bytes);
+        Ok(Self::over(MappedCache::create(segment, slots, sharing, seed, ProcessId::current()?.into())?))
     }
 
     /// Uses a cache that another process made, by a descriptor of its memory.
