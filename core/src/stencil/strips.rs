@@ -111,9 +111,7 @@ impl Sweep {
         };
         outer.checked_mul(plane)
     }
-}
 
-impl Sweep {
     /// About what strips of these edges load of which each leaves so many of these slots over: of a plane, these keep as
     /// much of the rims from one strip to the next.
     fn likely_loads(&self, rows: u64, edge: u64, slots: u64) -> Option<u64> {
