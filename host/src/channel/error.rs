@@ -101,6 +101,9 @@ pub enum Error {
     /// No descriptor to wait for a set by.
     #[error("no descriptor to wait for channels by: {0}")]
     Descriptor(Errno),
+    /// Which of the processes that use the channel live cannot be told from here.
+    #[error("channel belongs to another space of process numbers: processes of one container share a channel")]
+    OtherNamespace,
     /// As many processes use the channel as it has room for.
     #[error("{0} finds no room: as many processes use the channel as it was made for")]
     TooManyMembers(Identity),
@@ -148,7 +151,7 @@ impl Error {
             | Error::UnknownEvent(_)
             | Error::WrongKind
             | Error::NotChannel(_) => "INVALID_ARGUMENT",
-            Error::Lent | Error::Pooled | Error::BarrierMixed => "INVALID_OPERATION",
+            Error::Lent | Error::Pooled | Error::BarrierMixed | Error::OtherNamespace => "INVALID_OPERATION",
             Error::Pool(error) => error.code(),
             Error::SetTooLarge { .. } => "CHANNEL_EVENT_CAPACITY_EXCEEDED",
             Error::BarrierBroken => "BARRIER_BROKEN",

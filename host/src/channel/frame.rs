@@ -1,6 +1,6 @@
 //! The front of memory that processes share: what it is, its state, who uses it.
 //!
-//! Layout, in words: magic, layout version, members, uid, 12 for the structure; 15 of its state, and when somebody
+//! Layout, in words: magic, layout version, members, uid, space of process numbers, 11 for the structure; 15 of its state, and when somebody
 //! looked after the dead last; the crew, with when each member did last in its pocket; the structure.
 
 use std::convert::Infallible;
@@ -9,6 +9,7 @@ use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
 use umbra_core::crew::{Crew, Member, POCKET};
 
+use crate::sys::host;
 use crate::sys::process::Processes;
 
 const HEADER: usize = 16;
@@ -26,6 +27,8 @@ enum Field {
     Version,
     Members,
     Uid,
+    /// The space of process numbers in which its members are known.
+    Space,
     /// The first one that is the structure's.
     Own,
 }
@@ -74,6 +77,7 @@ impl<'a> Frame<'a> {
         set(Field::Version, format.version);
         set(Field::Members, members.into());
         set(Field::Uid, uid);
+        set(Field::Space, host::namespace());
         behind(frame, rest)?;
         // ORDERING: pairs with the load in `attach`.
         frame.header[Field::Magic as usize].store(format.magic, Ordering::Release);
@@ -110,7 +114,13 @@ impl<'a> Frame<'a> {
         self.header[Field::Uid as usize].load(Ordering::Relaxed)
     }
 
-    /// A word of the header that is the structure's, below 12.
+    /// Whether its members are known to this process by the same numbers as to each other. Who takes the others for dead, or
+    /// is taken for dead, must not become one of them.
+    pub(crate) fn is_of_this_space(&self) -> bool {
+        self.header[Field::Space as usize].load(Ordering::Relaxed) == host::namespace()
+    }
+
+    /// A word of the header that is the structure's, below 11.
     pub(crate) fn own(&self, word: usize) -> &'a AtomicU64 {
         &self.header[Field::Own as usize + word]
     }

@@ -14,7 +14,7 @@ use super::wait::{Shared, Spinning};
 use super::{Attributes, Kind};
 use crate::sys::futex::Futex;
 
-pub(super) const VERSION: u64 = 2;
+pub(super) const VERSION: u64 = 3;
 const FORMAT: Format = Format { magic: u64::from_le_bytes(*b"umbrachn"), version: VERSION };
 
 /// Words of the header.

@@ -70,6 +70,9 @@ impl Seat {
 }
 
 fn join(view: &View<'_>) -> Result<Member, Error> {
+    if !view.frame.is_of_this_space() {
+        return Err(Error::OtherNamespace);
+    }
     let identity = identity(ProcessId::current()?);
     let give_back = |dead: Member| {
         view.give_back(dead);

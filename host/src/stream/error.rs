@@ -91,6 +91,9 @@ pub enum Error {
     /// More tasks are done than there were, or more than can be counted.
     #[error("no task is open, or too many are")]
     TaskCount,
+    /// Which of the processes that use the streams live cannot be told from here.
+    #[error("streams belong to another space of process numbers: processes of one container share them")]
+    OtherNamespace,
     /// As many processes use the adapter as it has room for.
     #[error("{0} finds no room: as many processes use the streams as they were made for")]
     TooManyMembers(Identity),
@@ -149,7 +152,7 @@ impl Error {
             Error::Ended | Error::Unheard => "EOT",
             Error::PeerDead => "PEER_DEAD",
             Error::Destroyed => "OBJECT_DESTROYED",
-            Error::Buffered | Error::TaskCount => "INVALID_OPERATION",
+            Error::Buffered | Error::TaskCount | Error::OtherNamespace => "INVALID_OPERATION",
             Error::NoTasks => "SEMAPHORE_NOT_FOUND",
             Error::TooManyMembers(_) => "OUT_OF_SPACE",
             Error::VersionMismatch(_) => "VERSION_MISMATCH",

@@ -14,7 +14,7 @@ use super::memory::Pools;
 use crate::channel::{self, Format, Frame, FrameError, Patrol, Shared, Spinning, Timeout, WaitMode};
 use crate::sys::futex::Futex;
 
-pub(super) const VERSION: u64 = 3;
+pub(super) const VERSION: u64 = 4;
 /// The word of a member's pocket that counts its waits that spin.
 const SPINNING: usize = 0;
 const FORMAT: Format = Format { magic: u64::from_le_bytes(*b"umbrastr"), version: VERSION };

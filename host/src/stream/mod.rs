@@ -150,6 +150,9 @@ impl Adapter {
         let identity = identity(ProcessId::current()?);
         let me = {
             let view = layout::attach(segment.bytes_mut()?, &pools, u16::MAX)?;
+            if !view.frame.is_of_this_space() {
+                return Err(Error::OtherNamespace);
+            }
             let give_back = |dead| {
                 view.give_back(dead);
                 Ok::<_, Infallible>(())

@@ -15,6 +15,7 @@
 //! - [`slices`]: how long the scheduler lets a thread run in one piece.
 //! - [`wait`]: spin, then yield, then sleep until a doorbell rings.
 
+mod boottime;
 pub mod clock;
 pub mod fork;
 pub mod futex;

@@ -26,14 +26,14 @@ use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, setr
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::crew::{Identity, Liveness, Member};
 
-use super::fork;
+use super::{boottime, fork};
 
 /// One life of one process on this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ProcessId {
     /// The process id.
     pub pid: u32,
-    /// When it started, in clock ticks since boot.
+    /// When it started, in clock ticks since boot, as seen outside of any time namespace.
     pub start: u64,
 }
 
@@ -173,7 +173,8 @@ impl Entry {
                 Err(e) => return Err(failed(e)),
             }
         }
-        Entry::parse(&line[..len]).ok_or(ProcessError::Unreadable { pid, errno: Errno::BADMSG })
+        let entry = Entry::parse(&line[..len]).ok_or(ProcessError::Unreadable { pid, errno: Errno::BADMSG })?;
+        Ok(Entry { start: boottime::unshifted(entry.start), ..entry })
     }
 
     /// Fields 3 and 22 of a `stat` line. The second field is the command in brackets, which may itself hold blanks
