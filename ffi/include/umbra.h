@@ -946,7 +946,7 @@ int umbra_pool_clean(size_t *removed);
  * -UMBRA_ETIMEOUT: not now; -UMBRA_ENEVER: the pool has no such block. */
 int umbra_pool_alloc(umbra_pool pool, uint64_t length, uint32_t kind, uint64_t timeout_ms, umbra_allocation *allocation,
                      void **address);
-/* Frees an allocation, whoever made it; the second time is -UMBRA_ESTALE. */
+/* Frees an allocation, whoever made it; the second time is -UMBRA_ESTALE, and a channel's memory is -UMBRA_EINVAL. */
 int umbra_allocation_free(umbra_pool pool, umbra_allocation allocation);
 /* Where it is in this process, and how long. */
 int umbra_allocation_look(umbra_pool pool, umbra_allocation allocation, void **address, uint64_t *length);

@@ -198,3 +198,56 @@ fn whoever_comes_while_a_channel_ends_writes_into_nobody_elses_memory() {
     });
     assert_eq!(pool.blocks().count(), 0, "whoever left as the last one freed it");
 }
+
+#[test]
+fn the_block_of_a_channel_is_freed_by_nobody_who_only_sees_the_block() {
+    let pool = pool();
+    let ours = channel(&pool);
+    let sender = ours.sender(SendOptions::default()).unwrap();
+    let block = pool.blocks().next().unwrap();
+    let allocation = || pool.allocation(block.id).unwrap();
+    assert_eq!(allocation().free(), Err(pool::Error::IsChannel));
+    assert_eq!(allocation().own(), Err(pool::Error::IsChannel));
+    let sent = sender.send_memory(allocation(), 1, Timeout::Now);
+    assert_eq!(sent, Err(Error::Pool(pool::Error::IsChannel)));
+    let mine = pool.alloc(block.len, 0).unwrap();
+    mine.clear(0, block.len).unwrap();
+    sender.send(b"lies in the channel", 1, Timeout::Now).unwrap();
+    let mut bytes = vec![1; block.len as usize];
+    mine.read(0, &mut bytes).unwrap();
+    assert!(bytes.iter().all(|&byte| byte == 0), "the next one's memory is its own");
+    mine.free().unwrap();
+    ours.destroy().unwrap();
+    drop(ours);
+    assert_eq!(pool.blocks().count(), 0);
+}
+
+#[test]
+fn whoever_waits_at_a_channel_hears_that_its_pool_was_destroyed() {
+    let pool = pool();
+    let small = Attributes { capacity: 2, spares: 0, block: 256, ..Attributes::default() };
+    let channels = [(); 3].map(|()| Channel::create_in(&pool, &small).unwrap());
+    let [empty, full, met] = &channels;
+    let sender = full.sender(SendOptions::default()).unwrap();
+    while sender.send(b"there", 0, Timeout::Now).is_ok() {}
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        let receives = || {
+            let mut pad = [0; 256];
+            empty.receiver(WaitMode::Idle).unwrap().receive(&mut pad, LONG).map(drop)
+        };
+        let waits = [
+            scope.spawn(receives),
+            scope.spawn(receives),
+            scope.spawn(|| sender.send(b"one too many", 0, LONG)),
+            scope.spawn(|| met.barrier().unwrap().wait(WaitMode::Idle, LONG).map(drop)),
+        ];
+        thread::sleep(Duration::from_millis(300));
+        pool.destroy().unwrap();
+        for (nth, wait) in waits.into_iter().enumerate() {
+            assert_eq!(wait.join().unwrap(), Err(Error::Destroyed), "wait {nth}");
+        }
+    });
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert_eq!(sender.send(b"late", 0, Timeout::Now), Err(Error::Destroyed));
+}

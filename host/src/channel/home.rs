@@ -151,7 +151,7 @@ impl Home {
                 return None;
             }
             // Who was faster has given it another id, or has freed it.
-            let join = || block.renamed().ok().and_then(|block| join(Self::within(pool, &block)).ok());
+            let join = || block.renamed_channel().ok().and_then(|block| join(Self::within(pool, &block)).ok());
             pool.pinned(block.id(), join).ok().flatten()
         })
     }
@@ -186,7 +186,7 @@ impl Home {
         fence(Ordering::SeqCst);
         if is_over && !berth.pool.is_pinned(berth.id) && is_left() {
             // Somebody else may have come to the same conclusion.
-            let _ = berth.pool.allocation(berth.id).and_then(Allocation::free);
+            let _ = berth.pool.allocation(berth.id).and_then(Allocation::free_channel);
         }
     }
 }

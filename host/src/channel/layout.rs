@@ -12,6 +12,7 @@ use super::frame::{Format, Frame, FrameError};
 use super::memory::{NONE, Pools};
 use super::wait::{Shared, Spinning};
 use super::{Attributes, Kind};
+use crate::pool::Pool;
 use crate::sys::futex::Futex;
 
 pub(super) const VERSION: u64 = 3;
@@ -57,6 +58,8 @@ pub(super) struct View<'a> {
     pub(super) me: u16,
     /// What this process knows of what messages may be about.
     pub(super) pools: &'a Pools,
+    /// The pool that the memory is of.
+    within: Option<&'a Pool>,
 }
 
 /// Bytes of memory that a channel needs.
@@ -86,19 +89,19 @@ pub(super) fn create(memory: BytesMut<'_>, attributes: &Attributes, instance: u6
 pub(super) fn attach(memory: BytesMut<'_>) -> Result<View<'_>, Error> {
     let (frame, rest) = Frame::attach(memory, FORMAT)?;
     let messages = Messages::attach(rest).map_err(Error::NotChannel)?;
-    Ok(View { frame, messages, me: u16::MAX, pools: &NONE })
+    Ok(View { frame, messages, me: u16::MAX, pools: &NONE, within: None })
 }
 
-/// Looks again at a channel whose messages have this form, as member `me`, who knows these pools.
+/// Looks again at a channel in a pool, or in none, whose messages have this form, as member `me`, who knows these pools.
 #[inline]
 pub(super) fn attach_in<'a>(
-    memory: BytesMut<'a>,
+    (memory, within): (BytesMut<'a>, Option<&'a Pool>),
     form: &Form,
     (me, pools): (u16, &'a Pools),
 ) -> Result<View<'a>, Error> {
     let (frame, rest) = Frame::attach(memory, FORMAT)?;
     let messages = Messages::attach_in(rest, form).map_err(Error::NotChannel)?;
-    Ok(View { frame, messages, me, pools })
+    Ok(View { frame, messages, me, pools, within })
 }
 
 impl From<FrameError> for Error {
@@ -214,6 +217,10 @@ impl Shared for View<'_> {
     fn bury_dead(&self) -> usize {
         let buried = self.frame.bury_dead(self.me, |member| self.give_back(member));
         barrier::settle(self);
+        // Nobody finds it any more, and so nobody would come to whoever waits.
+        if self.within.is_some_and(Pool::is_destroyed) {
+            self.destroy();
+        }
         buried
     }
 }

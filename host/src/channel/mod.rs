@@ -278,7 +278,8 @@ impl Channel {
 
     #[inline]
     fn seen_by(&self, me: u16) -> Result<View<'_>, Error> {
-        layout::attach_in(self.home.memory()?, &self.form, (me, &self.pools))
+        let pool = self.home.pool().map(|pool| &**pool);
+        layout::attach_in((self.home.memory()?, pool), &self.form, (me, &self.pools))
     }
 
     /// As somebody without a place sees it.

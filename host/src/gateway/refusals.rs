@@ -42,6 +42,7 @@ const NO_ENTRY: u16 = 165;
 const BAD_KIND: u16 = 166;
 /// The client knows its range; the number is that of the bytes that there are.
 const OUTSIDE: u16 = 167;
+const IS_CHANNEL: u16 = 168;
 /// The one thing that an adapter can be made without.
 const ONE_MESSAGE: &str = "room for conversations of one message";
 
@@ -80,6 +81,7 @@ pub(super) fn of_pool(error: &pool::Error) -> Answer<'static> {
     let (why, numbers) = match error {
         pool::Error::Stale => (STALE, [0; 2]),
         pool::Error::Destroyed => (DESTROYED, [0; 2]),
+        pool::Error::IsChannel => (IS_CHANNEL, [0; 2]),
         pool::Error::OutOfBounds { size, .. } => (OUTSIDE, [*size, 0]),
         pool::Error::Timeout { len } => (LATE, [*len, 0]),
         pool::Error::Alloc(AllocError::NotAvailable { len }) => (NOT_AVAILABLE, [*len, 0]),
@@ -97,6 +99,7 @@ pub(super) fn pool(why: u16, [first, second]: [u64; 2]) -> Option<pool::Error> {
     Some(match why {
         STALE => pool::Error::Stale,
         DESTROYED => pool::Error::Destroyed,
+        IS_CHANNEL => pool::Error::IsChannel,
         OUTSIDE => pool::Error::OutOfBounds { offset: 0, len: 0, size: first },
         LATE => pool::Error::Timeout { len: first },
         NOT_AVAILABLE => AllocError::NotAvailable { len: first }.into(),
@@ -127,6 +130,7 @@ mod tests {
         let of_a_pool = [
             pool::Error::Stale,
             pool::Error::Destroyed,
+            pool::Error::IsChannel,
             pool::Error::Timeout { len: 5 },
             pool::Error::OutOfBounds { offset: 0, len: 0, size: 4 },
             AllocError::NotAvailable { len: 6 }.into(),

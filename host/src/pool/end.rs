@@ -68,7 +68,7 @@ impl Pool {
     }
 
     #[inline]
-    pub(super) fn is_destroyed(&self) -> bool {
+    pub(crate) fn is_destroyed(&self) -> bool {
         self.word(Word::Users).load(Ordering::Acquire) & DESTROYED != 0
     }
 

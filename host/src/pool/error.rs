@@ -107,6 +107,9 @@ pub enum Error {
         /// Bytes wanted.
         len: u64,
     },
+    /// The allocation is a channel, which others may use.
+    #[error("the allocation is a channel: destroy that, and it is freed with its last user")]
+    IsChannel,
     /// The allocation was freed, or never was.
     #[error("no such allocation: it was freed")]
     Stale,
@@ -166,7 +169,7 @@ impl Error {
             Error::Alloc(_) => "INVALID_ARGUMENT",
             Error::Timeout { .. } => "TIMEOUT",
             Error::Destroyed => "OBJECT_DESTROYED",
-            Error::Lives(_) | Error::OtherNamespace | Error::Forked => "INVALID_OPERATION",
+            Error::Lives(_) | Error::OtherNamespace | Error::Forked | Error::IsChannel => "INVALID_OPERATION",
             Error::Reference(error) => error.code(),
             Error::Random(_) | Error::Process(_) => "FAILURE",
         }

@@ -132,8 +132,19 @@ impl<'p> Allocation<'p> {
         self.pool.data().bytes_mut()?.copy(at, bytes, 0, bytes.len()).map_err(|_| Error::Damaged)
     }
 
+    /// Refuses a channel: what frees it, or hands it on, must know that nobody uses it.
+    fn is_no_channel(&self) -> Result<(), Error> {
+        if self.kind() == Ok(CHANNELS) { Err(Error::IsChannel) } else { Ok(()) }
+    }
+
     /// The same allocation by a new id, which makes all other handles stale.
     pub(crate) fn renamed(&self) -> Result<Allocation<'p>, Error> {
+        self.is_no_channel()?;
+        self.renamed_channel()
+    }
+
+    /// The same of a channel that nobody uses.
+    pub(crate) fn renamed_channel(&self) -> Result<Allocation<'p>, Error> {
         Ok(Allocation { id: self.pool.rename(self.id, true)?, ..*self })
     }
 
@@ -172,16 +183,23 @@ impl<'p> Allocation<'p> {
     /// [`free_allocations_of`](Pool::free_allocations_of) this one now.
     ///
     /// # Errors
-    /// [`Error::Stale`] if somebody freed it, or made it his own at the same moment.
+    /// [`Error::Stale`] if somebody freed it, or made it his own at the same moment; [`Error::IsChannel`].
     pub fn own(&self) -> Result<(), Error> {
+        self.is_no_channel()?;
         self.pool.own(self.id)
     }
 
     /// Frees all of the allocation, whoever made it, and whatever part this is. One of no bytes can be freed again and again.
     ///
     /// # Errors
-    /// [`Error::Stale`] if somebody freed it before; nothing is changed then.
+    /// [`Error::Stale`] if somebody freed it before; [`Error::IsChannel`]. Nothing is changed then.
     pub fn free(self) -> Result<(), Error> {
+        self.is_no_channel()?;
+        self.free_channel()
+    }
+
+    /// The same of a channel that nobody uses.
+    pub(crate) fn free_channel(self) -> Result<(), Error> {
         self.pool.free(self.id)
     }
 }
