@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use umbra::admin::{Body as _, ReadOrder, ReadResult, ReadTotals, Slice, ops};
-use umbra::job::{JobError, Launcher, News, Options, Phase, Step};
+use umbra::job::{self, Event, JobError, Launcher, News, Options, Phase, Step};
 use umbra_core::codec::Reader;
 use umbra_core::error::Status;
 use umbra_core::peer::{Peer, Sp, WorldRank};
@@ -307,4 +307,26 @@ fn an_agent_ends_cleanly_when_asked_to() {
     let clean = news.iter().any(|n| matches!(n, News::Ended(peer, status) if *peer == service(0) && status.success()));
     assert!(clean, "{news:?}");
     assert_eq!(launcher.directory().sockets(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn a_stopped_agent_ends_the_job_at_the_deadline_while_others_read_on() {
+    let options = Options { reads: 5_000_000, deadline: Duration::from_secs(2), ..rig::options(3, 1, 1) };
+    let (mut pids, mut stopped) = (Vec::new(), None);
+    let outcome = job::run(&options, &mut |event| match event {
+        Event::Started { process, .. } => pids.push((process.peer, process.pid)),
+        Event::Progress { peer, reads, .. } if reads > 0 && peer == service(0) && stopped.is_none() => {
+            let pid = pids.iter().find(|(peer, _)| *peer == service(1)).unwrap().1;
+            kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::STOP).unwrap();
+            stopped = Some(Instant::now());
+        }
+        _ => {}
+    });
+    let after = stopped.unwrap().elapsed();
+    match outcome {
+        Err(JobError::Timeout { missing, .. }) => assert!(missing.contains(&service(1)), "{missing:?}"),
+        Err(JobError::Failed { failure, .. }) => assert_eq!(failure.culprit, Some(service(1)), "{failure:?}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(after < rig::PATIENCE, "{after:?}");
 }

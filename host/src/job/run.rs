@@ -146,20 +146,31 @@ impl Run<'_> {
         (self.on_event)(Event::Started { process: Process { peer, pid }, at });
     }
 
-    /// Waits until `which` has named every peer of `missing`. The deadline counts from the last news.
+    /// Waits until `which` has named every peer of `missing`. The deadline counts from the last news; that one makes progress
+    /// is news only of that one, so it counts from when all of them have last made some.
     fn wait_for(
         &mut self,
         mut missing: BTreeSet<Peer>,
         mut which: impl FnMut(&News) -> Option<Peer>,
     ) -> Result<(), JobError> {
+        let mut silent = missing.clone();
+        let mut deadline = driver::now() + lapse(self.options.deadline);
         while !missing.is_empty() {
-            let deadline = driver::now() + lapse(self.options.deadline);
             let Some(news) = self.launcher.next(deadline)? else {
-                let missing = missing.into_iter().collect();
+                let missing = silent.into_iter().collect();
                 return Err(JobError::Timeout { phase: self.phase, after: self.options.deadline, missing });
             };
             if let Some(peer) = which(&news) {
                 missing.remove(&peer);
+            }
+            if let News::Progress(sp, _) = news {
+                let _ = Peer::service(sp).map(|peer| silent.remove(&peer));
+            } else {
+                silent.clear();
+            }
+            if silent.is_empty() {
+                silent.clone_from(&missing);
+                deadline = driver::now() + lapse(self.options.deadline);
             }
             self.note(news)?;
         }
