@@ -137,6 +137,73 @@ static void leave_a_member_alone(void)
     must(umbra_station_detach(station));
 }
 
+/* A child neither speaks nor ends in its parent's conversations: it attaches by the reference. */
+static int is_unheard(umbra_stream stream, umbra_sender sender, umbra_receiver receiver)
+{
+    struct umbra_stream_statistics statistics;
+    struct umbra_sender_options to;
+    unsigned char reference[512], pad[8];
+    umbra_stream own = 0;
+    umbra_sender opened = 0;
+    size_t length = 0, got = 0;
+    int descriptor = -1;
+    statistics.size = sizeof statistics;
+    memset(&to, 0, sizeof to);
+    to.size = sizeof to;
+    return umbra_sender_send(sender, "two", 3, 2, 0) == -UMBRA_ESTALE &&
+           umbra_sender_keep(sender, "two", 3, 2) == -UMBRA_ESTALE && umbra_sender_flush(sender, 0) == -UMBRA_ESTALE &&
+           umbra_sender_open_file(sender, 0, &descriptor) == -UMBRA_ESTALE &&
+           umbra_receiver_receive(receiver, pad, sizeof pad, 0, 0, &got, NULL) == -UMBRA_ESTALE &&
+           umbra_receiver_receive_whole(receiver, pad, sizeof pad, 0, &got, NULL) == -UMBRA_ESTALE &&
+           umbra_sender_open(stream, &to, 0, &opened) == -UMBRA_ESTALE &&
+           umbra_stream_statistics(stream, &statistics) == -UMBRA_ESTALE &&
+           umbra_sender_close(sender, 0) == -UMBRA_ESTALE && umbra_receiver_close(receiver, 0) == -UMBRA_ESTALE &&
+           umbra_stream_reference(stream, reference, sizeof reference, &length) == 0 &&
+           umbra_stream_attach_reference(reference, length, NULL, 0, &own) == 0 &&
+           umbra_stream_statistics(own, &statistics) == 0 && umbra_stream_detach(own) == 0 &&
+           umbra_stream_detach(stream) == 0;
+}
+
+static void leave_a_conversation_alone(void)
+{
+    struct umbra_stream_options options;
+    struct umbra_sender_options to;
+    struct umbra_receiver_options from;
+    umbra_stream stream;
+    umbra_sender sender;
+    umbra_receiver receiver;
+    unsigned char pad[8];
+    size_t length = 0;
+    uint64_t arg = 0;
+    int status = 1;
+    pid_t pid;
+    doing = "a conversation";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    memset(&to, 0, sizeof to);
+    to.size = sizeof to;
+    memset(&from, 0, sizeof from);
+    from.size = sizeof from;
+    must(umbra_stream_create(&options, NULL, 0, &stream));
+    must(umbra_sender_open(stream, &to, UMBRA_FOREVER, &sender));
+    must(umbra_receiver_open(stream, &from, UMBRA_FOREVER, &receiver));
+    must(umbra_sender_send(sender, "one", 3, 1, UMBRA_FOREVER));
+    pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        alarm(PATIENCE_S);
+        _exit(is_unheard(stream, sender, receiver) ? 0 : 1);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    must(umbra_sender_close(sender, UMBRA_FOREVER));
+    must(umbra_receiver_receive(receiver, pad, sizeof pad, 0, UMBRA_FOREVER, &length, &arg));
+    CHECK(length == 3 && memcmp(pad, "one", 3) == 0 && arg == 1);
+    CHECK(umbra_receiver_receive(receiver, pad, sizeof pad, 0, UMBRA_FOREVER, &length, &arg) == -UMBRA_EENDED);
+    must(umbra_receiver_close(receiver, UMBRA_FOREVER));
+    must(umbra_stream_detach(stream));
+}
+
 int main(int argc, char **argv)
 {
     const int children = argc > 1 ? atoi(argv[1]) : 100;
@@ -170,6 +237,7 @@ int main(int argc, char **argv)
     must(umbra_pool_detach(inherited));
     give_up_a_gateway();
     leave_a_member_alone();
+    leave_a_conversation_alone();
     printf("all is right\n");
     return 0;
 }

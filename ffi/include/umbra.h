@@ -1099,7 +1099,9 @@ int umbra_bell_rearm(umbra_bell bell);
 /* Ends whoever rings it, and releases the handle; the descriptor is closed when they have returned. */
 int umbra_bell_end(umbra_bell bell);
 
-/* ---- streams: conversations between one sender and one receiver, between processes of a host ---- */
+/* ---- streams: conversations between one sender and one receiver, between processes of a host ----
+ * In a child that was forked off, what its parent attached, kept and began is -UMBRA_ESTALE, and goes on for the parent. There
+ * umbra_stream_reference, by whose bytes the child attaches, is as ever, and _detach, _release and _close release the handles. */
 
 typedef uint64_t umbra_stream;      /* an adapter: what conversations begin at */
 typedef uint64_t umbra_supplied;    /* a stream that a process keeps for its conversations */

@@ -65,6 +65,7 @@ impl From<Error> for Failure {
             Error::BarrierMixed => Code::InUse,
             Error::VersionMismatch(_) => Code::Version,
             Error::Damaged => Code::Damaged,
+            Error::Forked => Code::Stale,
             Error::Reference(reference) => return reference.into(),
             Error::Pool(pool) => return pool.into(),
             Error::Segment(_) | Error::Random(_) | Error::Descriptor(_) | Error::Process(_) => Code::System,

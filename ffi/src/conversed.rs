@@ -208,6 +208,7 @@ impl From<Error> for Failure {
             Error::NoTasks => Code::WrongKind,
             Error::VersionMismatch(_) => Code::Version,
             Error::Damaged => Code::Damaged,
+            Error::Forked => Code::Stale,
             Error::Pool(error) => return error.into(),
             Error::Reference(error) => return error.into(),
             Error::File(_)

@@ -384,6 +384,96 @@ fn a_child_that_drops_its_parents_streams_ends_nothing_of_them() {
 }
 
 #[test]
+fn a_child_is_refused_its_parents_streams_and_ends_and_attaches_anew() {
+    let wait = Timeout::After(Duration::from_secs(60));
+    let attributes = stream::Attributes { streams: 2, ..stream::Attributes::default() };
+    let adapter = Adapter::create(&attributes, []).unwrap();
+    let (to, from) = (stream::SendOptions::default(), stream::ReceiveOptions::default());
+    let mut sender = Some(adapter.send(&to, wait).unwrap());
+    let mut receiver = Some(adapter.receive(&from, wait).unwrap());
+    sender.as_mut().unwrap().send(b"one", 1, wait).unwrap();
+    let (_write, sends) = adapter.send(&to, wait).unwrap().into_file(0).unwrap();
+    let child = || {
+        let (Some(mut sender), Some(mut receiver)) = (sender.take(), receiver.take()) else { return false };
+        let forked = Err(stream::Error::Forked);
+        let mut pad = [0; 8];
+        let sends_nothing = sender.send(b"two", 2, wait) == forked
+            && sender.keep(b"three", 3) == forked
+            && sender.flush(wait) == forked
+            && sender.write(b"four").is_err_and(|error| error.to_string() == stream::Error::Forked.to_string());
+        let reads_nothing = receiver.receive(wait).map(drop) == forked
+            && receiver.receive_into(&mut pad, wait).map(drop) == forked
+            && receiver.receive_exact(&mut pad, wait).map(drop) == forked
+            && receiver.receive_memory(wait).map(drop) == forked;
+        let has_no_file = sends.finish(Timeout::Never).map(drop) == forked;
+        let (sender, receiver) = match (sender.into_file(0), receiver.into_file(0)) {
+            (Err(no), Err(neither)) if Err(no.error.clone()) == forked && Err(neither.error.clone()) == forked => {
+                (no.end, neither.end)
+            }
+            _ => return false,
+        };
+        let ends_nothing = sender.close(wait) == forked && receiver.close(wait) == forked;
+        let begins_nothing = adapter.send(&to, wait).map(drop) == forked
+            && adapter.receive(&from, wait).map(drop) == forked
+            && adapter.supply().map(drop) == forked
+            && adapter.destroy() == forked;
+        let own = Adapter::attach_reference(&adapter.reference().unwrap(), []).unwrap();
+        let attaches = Adapter::attach(adapter.share().unwrap(), []).is_ok() && own.counts().is_ok();
+        sends_nothing && reads_nothing && has_no_file && ends_nothing && begins_nothing && attaches
+    };
+    forks(child, |_| ());
+    let (mut sender, mut receiver) = (sender.unwrap(), receiver.unwrap());
+    sender.send(b"five", 5, wait).unwrap();
+    sender.close(wait).unwrap();
+    for (bytes, arg) in [(b"one".to_vec(), 1), (b"five".to_vec(), 5)] {
+        assert_eq!(receiver.receive(wait), Ok(stream::Message { bytes, arg }));
+    }
+    assert_eq!(receiver.receive(wait), Err(stream::Error::Ended));
+}
+
+#[test]
+fn what_a_child_begins_in_streams_that_it_attached_is_lost_with_it_alone() {
+    let wait = Timeout::After(Duration::from_secs(60));
+    let adapter = Adapter::create(&stream::Attributes { streams: 1, ..stream::Attributes::default() }, []).unwrap();
+    let child = || {
+        let own = Adapter::attach(adapter.share().unwrap(), []).unwrap();
+        let mut sender = own.send(&stream::SendOptions::default(), wait).unwrap();
+        // It ends without an end of the conversation.
+        let sent = sender.send(b"of the child", 7, wait).is_ok();
+        std::mem::forget(sender);
+        std::mem::forget(own);
+        sent
+    };
+    forks(child, |_| ());
+    let mut receiver = adapter.receive(&stream::ReceiveOptions::default(), wait).unwrap();
+    assert_eq!(receiver.receive(wait).map(|message| message.arg), Ok(7));
+    assert_eq!(receiver.receive(wait), Err(stream::Error::PeerDead));
+    drop(receiver);
+    assert!(adapter.send(&stream::SendOptions::default(), wait).is_ok(), "no stream is lost");
+}
+
+#[test]
+fn a_child_is_refused_a_message_that_its_parent_has_begun_to_write() {
+    let channel = Channel::create(&channel::Attributes::default()).unwrap();
+    let (sender, receiver) =
+        (channel.sender(SendOptions::default()).unwrap(), channel.receiver(WaitMode::Idle).unwrap());
+    let mut writing = Some(sender.write(7, Timeout::Now).unwrap());
+    let child = || {
+        let refused = writing.take().and_then(|writing| writing.send(1, Timeout::Now).err());
+        refused.is_some_and(|unsent| unsent.error == channel::Error::Forked && unsent.writing.is_some())
+    };
+    forks(child, |_| ());
+    assert_eq!(channel.count(), Ok(0));
+    let writing = writing.unwrap();
+    writing.bytes().write(0, b"written").unwrap();
+    writing.send(2, Timeout::Now).unwrap();
+    let mut pad = [0; 64];
+    let message = receiver.receive(&mut pad, Timeout::Now).unwrap();
+    assert_eq!((&pad[..message.len], message.hints), (&b"written"[..], 2));
+    assert_eq!(receiver.receive(&mut pad, Timeout::Now), Err(channel::Error::Empty));
+}
+
+#[test]
 fn a_child_that_attaches_what_its_parent_has_attached_does_so_by_itself() {
     let name = format!("once-forked-{}", std::process::id());
     let pool = Pool::create(Some(&name), &Attributes { bytes: 1 << 20, ..Attributes::default() }).unwrap();

@@ -104,6 +104,9 @@ pub enum Error {
     /// Which of the processes that use the channel live cannot be told from here.
     #[error("channel belongs to another space of process numbers: processes of one container share a channel")]
     OtherNamespace,
+    /// The message was begun by the process that this one was forked off from.
+    #[error("message belongs to the process that forked this one off: open a sender and write one in this process")]
+    Forked,
     /// As many processes use the channel as it has room for.
     #[error("{0} finds no room: as many processes use the channel as it was made for")]
     TooManyMembers(Identity),
@@ -151,7 +154,9 @@ impl Error {
             | Error::UnknownEvent(_)
             | Error::WrongKind
             | Error::NotChannel(_) => "INVALID_ARGUMENT",
-            Error::Lent | Error::Pooled | Error::BarrierMixed | Error::OtherNamespace => "INVALID_OPERATION",
+            Error::Lent | Error::Pooled | Error::BarrierMixed | Error::OtherNamespace | Error::Forked => {
+                "INVALID_OPERATION"
+            }
             Error::Pool(error) => error.code(),
             Error::SetTooLarge { .. } => "CHANNEL_EVENT_CAPACITY_EXCEEDED",
             Error::BarrierBroken => "BARRIER_BROKEN",

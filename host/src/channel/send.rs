@@ -202,9 +202,13 @@ impl<'s, 'a> Writing<'s, 'a> {
     /// many wait as the channel has capacity for.
     ///
     /// # Errors
-    /// [`Unsent`] with the errors of [`Sender::send`], and with the message if it was not sent.
+    /// [`Unsent`] with the errors of [`Sender::send`], and with the message if it was not sent; with [`Error::Forked`] it is
+    /// still the parent's, who may send it.
     #[expect(clippy::result_large_err, reason = "a message that was not sent is its writer's again")]
     pub fn send(mut self, hints: u64, timeout: Timeout) -> Result<(), Unsent<'s, 'a>> {
+        if self.life != fork::life() {
+            return Err(Unsent { error: Error::Forked, writing: Some(self) });
+        }
         let (sender, mut loan) = (self.sender, self.loan.move_out());
         let deadline = timeout.deadline();
         loan.header = sender.header(hints);

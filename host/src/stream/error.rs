@@ -94,6 +94,9 @@ pub enum Error {
     /// Which of the processes that use the streams live cannot be told from here.
     #[error("streams belong to another space of process numbers: processes of one container share them")]
     OtherNamespace,
+    /// The streams, or this end of a conversation, are those of the process that this one was forked off from.
+    #[error("streams belong to the process that forked this one off: attach in this process")]
+    Forked,
     /// As many processes use the adapter as it has room for.
     #[error("{0} finds no room: as many processes use the streams as they were made for")]
     TooManyMembers(Identity),
@@ -152,7 +155,7 @@ impl Error {
             Error::Ended | Error::Unheard => "EOT",
             Error::PeerDead => "PEER_DEAD",
             Error::Destroyed => "OBJECT_DESTROYED",
-            Error::Buffered | Error::TaskCount | Error::OtherNamespace => "INVALID_OPERATION",
+            Error::Buffered | Error::TaskCount | Error::OtherNamespace | Error::Forked => "INVALID_OPERATION",
             Error::NoTasks => "SEMAPHORE_NOT_FOUND",
             Error::TooManyMembers(_) => "OUT_OF_SPACE",
             Error::VersionMismatch(_) => "VERSION_MISMATCH",

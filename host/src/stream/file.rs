@@ -12,10 +12,10 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::PipeFlags;
 
-use super::Adapter;
 use super::error::Error;
 use super::receive::{Paused as PausedReceiver, Receiver};
 use super::send::{Paused as PausedSender, Sender};
+use super::{Adapter, refuse_heirs};
 use crate::channel::Timeout;
 use crate::sys;
 
@@ -52,6 +52,8 @@ impl<'a, T: Send + 'static> Copier<'a, T> {
     }
 
     fn join(&self, timeout: Timeout) -> Result<(Result<T, Error>, Option<Error>), Error> {
+        // A forked child has no such thread.
+        refuse_heirs(self.adapter.0.life)?;
         let wait = match timeout {
             Timeout::Now => Duration::ZERO,
             Timeout::After(wait) => wait,
@@ -103,10 +105,10 @@ impl<'a> Sender<'a> {
     /// [`WritableFile::finish`] gives back.
     ///
     /// # Errors
-    /// [`NoFile`] with [`Error::File`], or [`Error::NoMemory`] for a chunk.
+    /// [`NoFile`] with [`Error::File`], [`Error::Forked`], or [`Error::NoMemory`] for a chunk.
     #[expect(clippy::result_large_err, reason = "an end that no file stands for is its owner's again")]
     pub fn into_file(self, chunk: usize) -> Result<(OwnedFd, WritableFile<'a>), NoFile<Self>> {
-        match self.copied(chunk) {
+        match self.refuse_heirs().and_then(|()| self.copied(chunk)) {
             Ok((write, hand, copier)) => {
                 // The thread waits for it.
                 let _ = hand.send(self.pause());
@@ -161,7 +163,7 @@ impl<'a> WritableFile<'a> {
     /// the sender stands what made the copying stop, if it was not the end of the file.
     ///
     /// # Errors
-    /// [`Error::Timeout`]: call again when the descriptor is closed.
+    /// [`Error::Timeout`]: call again when the descriptor is closed. [`Error::Forked`].
     pub fn finish(&self, timeout: Timeout) -> Result<(Sender<'a>, Option<Error>), Error> {
         let (paused, why) = self.0.join(timeout)?;
         Ok((Sender::resume(self.0.adapter, paused?)?, why))
@@ -172,11 +174,11 @@ impl<'a> Receiver<'a> {
     /// A descriptor from which what is received can be read; at the end of the stream it ends too.
     ///
     /// # Errors
-    /// [`NoFile`] with [`Error::File`] or [`Error::NoMemory`], or with what reading the rest of a message says of which a part
+    /// [`NoFile`] with [`Error::File`], [`Error::Forked`] or [`Error::NoMemory`], or with what reading the rest of a message says of which a part
     /// was read.
     #[expect(clippy::result_large_err, reason = "an end that no file stands for is its owner's again")]
     pub fn into_file(mut self, chunk: usize) -> Result<(OwnedFd, ReadableFile<'a>), NoFile<Self>> {
-        match self.gather().and_then(|()| self.copied(chunk)) {
+        match self.refuse_heirs().and_then(|()| self.gather()).and_then(|()| self.copied(chunk)) {
             Ok((read, hand, copier)) => {
                 // The thread waits for it.
                 let _ = hand.send(self.pause());
@@ -221,7 +223,7 @@ impl<'a> ReadableFile<'a> {
     /// the receiver stands what made the copying stop, if it was not the end of the stream.
     ///
     /// # Errors
-    /// [`Error::Timeout`]: call again when the sender has ended, or the descriptor is read or closed.
+    /// [`Error::Timeout`]: call again when the sender has ended, or the descriptor is read or closed. [`Error::Forked`].
     pub fn finish(&self, timeout: Timeout) -> Result<(Receiver<'a>, Option<Error>), Error> {
         let (paused, why) = self.0.join(timeout)?;
         Ok((Receiver::resume(self.0.adapter, paused?)?, why))

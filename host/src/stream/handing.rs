@@ -109,6 +109,7 @@ impl<'a> Receiver<'a> {
     /// As for [`receive`](Self::receive); [`Error::NoPool`], [`Error::UnknownPool`], [`Error::Pool`]. A message for which a
     /// pool has no room comes again.
     pub fn receive_memory(&mut self, timeout: Timeout) -> Result<Received<'a>, Error> {
+        self.refuse_heirs()?;
         let deadline = timeout.deadline();
         if self.early.is_empty() && self.held.is_none() {
             let front = self.await_front(timeout)?;

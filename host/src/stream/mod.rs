@@ -34,7 +34,8 @@
 //! of those who wait, or try again and again, asks every 200 ms whether all members live; [`Adapter::reap`] does so at
 //! once.
 //!
-//! A process that forks must not use in the child what the parent attached: the child attaches anew.
+//! A forked child is refused what its parent attached ([`Error::Forked`]), all but [`Adapter::share`] and
+//! [`Adapter::reference`], by which it attaches anew. Whatever it drops goes on for its parent.
 //!
 //! *Cost*: that of [`umbra_core::stream`], and of waiting as at a [channel](crate::channel).
 
@@ -95,7 +96,8 @@ struct Inner {
     segment: Segment,
     pools: Pools,
     me: Member,
-    /// Of the process that made this. A forked child inherits it, and ends nothing of its parent's when it drops it.
+    /// Of the process that made this. A forked child inherits it, may not use it, and ends nothing of its parent's when it
+    /// drops it.
     life: u32,
 }
 
@@ -105,6 +107,12 @@ pub struct Supplied<'a> {
     adapter: &'a Adapter,
     view: View<'a>,
     kept: Kept,
+}
+
+/// Refuses what was made in another life than this process's: its parent's place there is not its own.
+#[inline]
+fn refuse_heirs(life: u32) -> Result<(), Error> {
+    if life == fork::life() { Ok(()) } else { Err(Error::Forked) }
 }
 
 impl Drop for Supplied<'_> {
@@ -163,7 +171,9 @@ impl Adapter {
         Ok(Adapter(Arc::new(Inner { segment, pools, me, life: fork::life() })))
     }
 
+    /// As this process sees it, if no parent of it made this.
     fn view(&self) -> Result<View<'_>, Error> {
+        refuse_heirs(self.0.life)?;
         self.0.view()
     }
 
@@ -183,7 +193,7 @@ impl Adapter {
     /// The id that its creator chose.
     ///
     /// # Errors
-    /// [`Error::Damaged`].
+    /// [`Error::Damaged`], [`Error::Forked`].
     pub fn uid(&self) -> Result<u64, Error> {
         Ok(self.view()?.frame.uid())
     }
@@ -191,7 +201,7 @@ impl Adapter {
     /// How its creator wanted conversations to begin.
     ///
     /// # Errors
-    /// [`Error::Damaged`].
+    /// [`Error::Damaged`], [`Error::Forked`].
     pub fn mode(&self) -> Result<Mode, Error> {
         Ok(self.view()?.streams.table().shape().mode)
     }
@@ -199,7 +209,7 @@ impl Adapter {
     /// How many streams are idle, conversations wait, and so on.
     ///
     /// # Errors
-    /// [`Error::Damaged`].
+    /// [`Error::Damaged`], [`Error::Forked`].
     pub fn counts(&self) -> Result<Counts, Error> {
         Ok(self.view()?.streams.table().counts())
     }
@@ -207,7 +217,7 @@ impl Adapter {
     /// Whether a conversation waits for a receiver; does not wait.
     ///
     /// # Errors
-    /// [`Error::Damaged`].
+    /// [`Error::Damaged`], [`Error::Forked`].
     pub fn poll(&self) -> Result<bool, Error> {
         Ok(self.view()?.streams.table().is_waiting())
     }
@@ -215,7 +225,7 @@ impl Adapter {
     /// Whether no further conversation could begin now.
     ///
     /// # Errors
-    /// [`Error::Damaged`].
+    /// [`Error::Damaged`], [`Error::Forked`].
     pub fn is_full(&self) -> Result<bool, Error> {
         let view = self.view()?;
         let Counts { idle, offered, room, .. } = view.streams.table().counts();
@@ -231,7 +241,7 @@ impl Adapter {
     ///
     /// # Errors
     /// [`Error::StreamRefused`] in modes in which nobody brings one; [`Error::Empty`] if all are in use;
-    /// [`Error::Destroyed`].
+    /// [`Error::Destroyed`], [`Error::Forked`].
     pub fn supply(&self) -> Result<Supplied<'_>, Error> {
         self.supply_within(Timeout::Now)
     }
@@ -254,7 +264,7 @@ impl Adapter {
     /// Whether somebody destroyed it.
     ///
     /// # Errors
-    /// [`Error::Damaged`].
+    /// [`Error::Damaged`], [`Error::Forked`].
     pub fn is_destroyed(&self) -> Result<bool, Error> {
         Ok(self.view()?.streams.table().is_destroyed())
     }
@@ -262,7 +272,7 @@ impl Adapter {
     /// Ends it for all: whoever waits, and whoever comes, gets [`Error::Destroyed`].
     ///
     /// # Errors
-    /// [`Error::Destroyed`] if it was before.
+    /// [`Error::Destroyed`] if it was before; [`Error::Forked`].
     pub fn destroy(&self) -> Result<(), Error> {
         if self.view()?.destroy() { Ok(()) } else { Err(Error::Destroyed) }
     }
@@ -270,7 +280,7 @@ impl Adapter {
     /// Takes back what members held whose processes ended; how many they were. Who waits does it by himself.
     ///
     /// # Errors
-    /// [`Error::Damaged`].
+    /// [`Error::Damaged`], [`Error::Forked`].
     pub fn reap(&self) -> Result<usize, Error> {
         Ok(self.view()?.bury_dead())
     }

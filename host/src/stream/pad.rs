@@ -16,6 +16,7 @@ impl Receiver<'_> {
         if pad.is_empty() {
             return Ok(Piece { len: 0, arg: 0, is_last: false });
         }
+        self.refuse_heirs()?;
         self.read_some(pad, timeout)
     }
 
@@ -33,6 +34,7 @@ impl Receiver<'_> {
         if room == 0 {
             return Ok(Piece { len: 0, arg: 0, is_last: false });
         }
+        self.refuse_heirs()?;
         let len = self.await_some(timeout)?.min(room);
         self.read_some(pad(len), Timeout::Now)
     }
@@ -43,6 +45,11 @@ impl Receiver<'_> {
     /// # Errors
     /// As for [`receive`](Self::receive).
     pub fn receive_exact(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
+        self.refuse_heirs()?;
+        self.read_exact(pad, timeout)
+    }
+
+    fn read_exact(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
         let deadline = timeout.deadline();
         let read = |rest: &mut [u8]| self.read_some(rest, timeout.rest(deadline));
         let filled = Filled::fill(pad, read, |error| matches!(error, Error::Ended | Error::PeerDead));
@@ -62,8 +69,9 @@ impl Receiver<'_> {
         if room == 0 {
             return Ok(Piece { len: 0, arg: 0, is_last: false });
         }
+        self.refuse_heirs()?;
         let deadline = timeout.deadline();
         self.await_some(timeout)?;
-        self.receive_exact(pad(room), timeout.rest(deadline))
+        self.read_exact(pad(room), timeout.rest(deadline))
     }
 }

@@ -4,14 +4,14 @@ use std::io::{self, Read};
 
 use umbra_core::stream::{Conversation, Front, Inlet, Mode, ReadError, Speaker};
 
-use super::Adapter;
 use super::early::Early;
 use super::error::Error;
 use super::layout::{View, Watch};
 use super::memory::Held;
 use super::options::ReceiveOptions;
+use super::{Adapter, refuse_heirs};
 use crate::channel::{Timeout, WaitMode};
-use crate::sys::heap;
+use crate::sys::{fork, heap};
 
 /// The receiving end of a conversation, which [`close`](Self::close) ends. Dropped, it ends at once, and what was not
 /// read is lost.
@@ -36,6 +36,8 @@ pub(super) struct Plan {
     timeout: Timeout,
     mode: WaitMode,
     pub(super) frees: bool,
+    /// Of the process that opened it.
+    life: u32,
 }
 
 /// A message.
@@ -63,7 +65,7 @@ impl Adapter {
     ///
     /// # Errors
     /// [`Error::Empty`] for one try, [`Error::Timeout`]; [`Error::StreamNeeded`], [`Error::StreamRefused`] for what the
-    /// adapter's mode does not have; [`Error::Destroyed`].
+    /// adapter's mode does not have; [`Error::Destroyed`], [`Error::Forked`].
     pub fn receive(&self, options: &ReceiveOptions<'_>, timeout: Timeout) -> Result<Receiver<'_>, Error> {
         let view = self.view()?;
         let (table, me) = (view.streams.table(), view.me);
@@ -88,7 +90,7 @@ impl Adapter {
         }
         let ReceiveOptions { placed_in, timeout, mode, .. } = *options;
         let inlet = view.streams.inlet(met, me);
-        let plan = Plan { placed_in, timeout, mode, frees: true };
+        let plan = Plan { placed_in, timeout, mode, frees: true, life: fork::life() };
         Ok(Receiver { adapter: self, view, watch, inlet, held: None, early: Early::default(), plan })
     }
 }
@@ -107,6 +109,11 @@ impl<'a> Receiver<'a> {
         let at = self.inlet.take().map(|inlet| inlet.conversation());
         let (early, plan) = (std::mem::take(&mut self.early), self.plan);
         Paused { adapter: self.adapter.clone(), at, early, plan }
+    }
+
+    /// Refuses a child that was forked off.
+    pub(super) fn refuse_heirs(&self) -> Result<(), Error> {
+        refuse_heirs(self.plan.life)
     }
 
     /// Reads the rest of what was read in part: only whole records can be gone on with elsewhere.
@@ -185,8 +192,9 @@ impl<'a> Receiver<'a> {
     /// # Errors
     /// [`Error::Ended`] again and again when the sender has said everything; [`Error::PeerDead`] if he died, and a
     /// message of which a part came is none; [`Error::Empty`] for one try, [`Error::Timeout`], [`Error::NoMemory`]: what came
-    /// is kept then.
+    /// is kept then; [`Error::Forked`].
     pub fn receive(&mut self, timeout: Timeout) -> Result<Message, Error> {
+        self.refuse_heirs()?;
         if let Some(message) = self.early.take_whole() {
             return Ok(message);
         }
@@ -253,8 +261,10 @@ impl<'a> Receiver<'a> {
     ///
     /// # Errors
     /// [`Error::Timeout`], also for one try, if the sender had not ended by then; [`Error::PeerDead`] if he died. The
-    /// conversation has ended for this receiver in any case; its stream is used again when the sender closes or dies.
+    /// conversation has ended for this receiver in any case, and its stream is used again when the sender closes or dies; but
+    /// with [`Error::Forked`] it is the parent's.
     pub fn close(mut self, timeout: Timeout) -> Result<(), Error> {
+        self.refuse_heirs()?;
         let drained = self.drain(timeout);
         self.end();
         drained

@@ -42,7 +42,8 @@ impl Adapter {
     /// # Errors
     /// [`Error::Destroyed`], [`Error::Damaged`].
     pub fn reference(&self) -> Result<Vec<u8>, Error> {
-        let (view, segment) = (self.view()?, &self.0.segment);
+        // In a forked child too: the descriptors are its own.
+        let (view, segment) = (self.0.view()?, &self.0.segment);
         if view.streams.table().is_destroyed() {
             return Err(Error::Destroyed);
         }

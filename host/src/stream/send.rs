@@ -8,9 +8,9 @@ use super::error::Error;
 use super::layout::{View, Watch, is_there};
 use super::memory::place;
 use super::options::SendOptions;
-use super::{Adapter, RESERVED};
+use super::{Adapter, RESERVED, refuse_heirs};
 use crate::channel::{Timeout, WaitMode};
-use crate::sys::heap;
+use crate::sys::{fork, heap};
 
 /// The sending end of a conversation, which [`close`](Self::close) ends. Dropped, it ends as if closed, if nothing is
 /// left to be sent and the thread does not panic; else the receiver is told that the rest will not come.
@@ -43,6 +43,8 @@ pub(super) struct Plan {
     pub(super) arg: u64,
     timeout: Timeout,
     pub(super) mode: WaitMode,
+    /// Of the process that began it.
+    life: u32,
 }
 
 impl Adapter {
@@ -50,7 +52,8 @@ impl Adapter {
     ///
     /// # Errors
     /// [`Error::Empty`] for one try, [`Error::Timeout`]; [`Error::StreamNeeded`], [`Error::StreamRefused`],
-    /// [`Error::NoSuchPlace`], [`Error::NotBrief`] for what the adapter's mode does not have; [`Error::Destroyed`].
+    /// [`Error::NoSuchPlace`], [`Error::NotBrief`] for what the adapter's mode does not have; [`Error::Destroyed`],
+    /// [`Error::Forked`].
     pub fn send(&self, options: &SendOptions<'_>, timeout: Timeout) -> Result<Sender<'_>, Error> {
         let view = self.view()?;
         let shape = view.streams.table().shape();
@@ -79,6 +82,7 @@ impl Adapter {
             arg: options.arg,
             timeout: options.timeout,
             mode: options.mode,
+            life: fork::life(),
         };
         let mut sender = Sender { adapter: self, view, watch: Watch::new(view), outlet: None, plan };
         sender.check_arg(options.arg)?;
@@ -137,7 +141,7 @@ impl<'a> Sender<'a> {
     /// [`Error::Full`] for one try, [`Error::Timeout`]: nothing was sent then. [`Error::Partly`] if the deadline came in
     /// the middle; [`Error::NoMemory`] if then there is no memory for the rest, with which the conversation is broken off, or
     /// none for what is added to what was kept; [`Error::BrokenOff`] ever after. [`Error::Unheard`], [`Error::PeerDead`],
-    /// [`Error::Destroyed`];
+    /// [`Error::Destroyed`], [`Error::Forked`];
     /// [`Error::ReservedArgument`]; [`Error::AlreadySent`] and [`Error::MessageTooLarge`] in a conversation of one message.
     pub fn send(&mut self, bytes: &[u8], arg: u64, timeout: Timeout) -> Result<(), Error> {
         self.check_arg(arg)?;
@@ -184,9 +188,15 @@ impl<'a> Sender<'a> {
         self.add(bytes)
     }
 
-    /// Whether nothing that was to be sent is lost.
-    const fn check_whole(&self) -> Result<(), Error> {
+    /// Whether it is this process's, and nothing that was to be sent is lost.
+    fn check_whole(&self) -> Result<(), Error> {
+        self.refuse_heirs()?;
         if self.plan.is_broken { Err(Error::BrokenOff) } else { Ok(()) }
+    }
+
+    /// Refuses a child that was forked off.
+    pub(super) fn refuse_heirs(&self) -> Result<(), Error> {
+        refuse_heirs(self.plan.life)
     }
 
     /// Adds these bytes to what is to be sent later.
@@ -307,8 +317,9 @@ impl<'a> Sender<'a> {
     ///
     /// # Errors
     /// As for [`send`](Self::send) if something was left to be sent, and was not in time: then the receiver is told that
-    /// the rest will not come. The conversation has ended in any case.
+    /// the rest will not come. The conversation has ended in any case, but with [`Error::Forked`], where it is the parent's.
     pub fn close(mut self, timeout: Timeout) -> Result<(), Error> {
+        self.refuse_heirs()?;
         self.finish(timeout)
     }
 
