@@ -887,7 +887,7 @@ struct umbra_pool_options {
     uint32_t members;               /* threads that use it at the same time, in all processes; 0: 64 */
     uint32_t memory;                /* UMBRA_MEMORY_... */
     uint32_t lifetime;              /* UMBRA_LIFETIME_... */
-    const char *folder;             /* for UMBRA_MEMORY_FOLDER */
+    const char *folder;             /* for UMBRA_MEMORY_FOLDER; may be relative to the working directory of this call */
 };
 
 struct umbra_pool_statistics {

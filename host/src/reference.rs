@@ -44,6 +44,9 @@ pub enum Error {
     /// The text is no base64.
     #[error("the text of a reference is base64, and this is none")]
     Text,
+    /// The memory lies in a folder whose path is no text.
+    #[error("the folder's path is not UTF-8, which a reference needs: make the object in another folder")]
+    Path,
     /// It names something of another host, or of this one before its last start.
     #[error("the reference names something of another host: only its number, uid and size are known here")]
     NonLocal,
@@ -76,7 +79,7 @@ impl Error {
     pub const fn code(&self) -> &'static str {
         match self {
             Error::Bytes(ReferenceError::Version(_)) => "VERSION_MISMATCH",
-            Error::Bytes(_) | Error::Text | Error::WrongObject => "INVALID_ARGUMENT",
+            Error::Bytes(_) | Error::Text | Error::Path | Error::WrongObject => "INVALID_ARGUMENT",
             Error::NonLocal => "MEMORY_OPERATION_ATTEMPT_ON_NONLOCAL_POOL",
             Error::Replaced | Error::Process(_) => "OBJECT_DESTROYED",
             Error::Descriptor { .. } => "MEMORY_ERRNO",

@@ -3,12 +3,15 @@
 
 mod another;
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use umbra::channel::Channel;
-use umbra::pool::{Allocation, Attributes, Error, Lifetime, NAME_MAX, Pool, clean, list};
+use umbra::pool::{Allocation, Attributes, Error, Lifetime, Memory, NAME_MAX, Pool, clean, list};
 use umbra::reference::{from_text, to_text};
 use umbra::sys::process::ProcessId;
 
@@ -43,6 +46,60 @@ fn is_gone(name: &str) -> bool {
 /// A process that attaches to a pool or makes one, and sleeps until it is killed.
 fn other(what: &str, name: &str) -> Another {
     Another::start(&format!("{what} {name}"))
+}
+
+/// Where a process is to work that makes a pool in its working directory.
+const ELSEWHERE: &str = "UMBRA_TEST_ELSEWHERE";
+const ALL_IS_RIGHT: &str = "all is right elsewhere";
+
+/// As a test of its own it does nothing: the working directory is that of all tests of a process.
+#[test]
+fn one_who_works_elsewhere() {
+    let Some(elsewhere) = std::env::var_os(ELSEWHERE) else { return };
+    let here = std::env::current_dir().unwrap();
+    let memory = Memory::Folder(".".into());
+    let pool = Pool::create(Some("x"), &Attributes { memory, ..attributes(MIB) }).unwrap();
+    let reference = pool.reference().unwrap();
+    std::env::set_current_dir(elsewhere).unwrap();
+    pool.alloc(100, 9).unwrap();
+    let theirs = Pool::attach_reference(&reference).unwrap();
+    assert_eq!(theirs.blocks().map(|block| block.kind).collect::<Vec<_>>(), [9]);
+    let missing = Pool::attach_in(Path::new("."), "x").map(drop);
+    assert!(matches!(&missing, Err(Error::Missing { folder, .. }) if folder.is_absolute()), "{missing:?}");
+    drop((pool, theirs));
+    assert_eq!(std::fs::read_dir(here).unwrap().count(), 0, "nothing is left behind");
+    println!("{ALL_IS_RIGHT}");
+}
+
+#[test]
+fn a_pool_in_a_relative_folder_is_found_and_removed_from_another_one() {
+    let top = std::env::temp_dir().join(name("umbra-relative"));
+    let [here, elsewhere] = ["here", "elsewhere"].map(|folder| top.join(folder));
+    [&here, &elsewhere].iter().for_each(|folder| std::fs::create_dir_all(folder).unwrap());
+    let said = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "one_who_works_elsewhere", "--nocapture"])
+        .current_dir(&here)
+        .env(ELSEWHERE, &elsewhere)
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&said.stdout);
+    assert!(said.status.success() && words.contains(ALL_IS_RIGHT), "{said:?}");
+    std::fs::remove_dir_all(top).unwrap();
+}
+
+#[test]
+fn a_folder_that_is_no_text_has_no_reference_and_no_folder_no_pool() {
+    let mut path = std::env::temp_dir().join(name("umbra-untold")).into_os_string().into_vec();
+    path.push(0xff);
+    let folder = PathBuf::from(OsString::from_vec(path));
+    std::fs::create_dir(&folder).unwrap();
+    let within = |folder: &Path| Attributes { memory: Memory::Folder(folder.to_owned()), ..attributes(MIB) };
+    let pool = Pool::create(Some("x"), &within(&folder)).unwrap();
+    assert_eq!(pool.reference(), Err(Error::Reference(umbra::reference::Error::Path)));
+    drop(pool);
+    std::fs::remove_dir(&folder).unwrap();
+    let none = Pool::create(Some("x"), &within(Path::new(""))).map(drop);
+    assert!(matches!(none, Err(Error::File { .. })), "{none:?}");
 }
 
 #[test]

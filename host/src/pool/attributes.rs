@@ -27,7 +27,7 @@ pub enum Memory {
     /// Shared memory: two files in `/dev/shm` if the pool has a name, otherwise two memfds.
     #[default]
     Shared,
-    /// Two files in this folder; the pool has a name.
+    /// Two files in this folder, which may be relative to the working directory of the moment; the pool has a name.
     Folder(PathBuf),
     /// Pages of 2 MiB for the data, which the system must have set aside; the bytes are rounded up to them. No name.
     HugePages,

@@ -40,8 +40,13 @@ impl Files {
         if name.is_empty() || name.len() > NAME_MAX || name.contains(['/', '\0']) {
             return Err(Error::BadName(name.to_owned()));
         }
+        // References tell others, and whoever ends the pool finds its files, also when this process works in another folder.
+        let folder = std::path::absolute(folder).map_err(|error| Error::File {
+            path: folder.to_owned(),
+            errno: Errno::from_io_error(&error).unwrap_or(Errno::NOENT),
+        })?;
         let path = |end| folder.join(format!("{PREFIX}{name}.{end}"));
-        Ok(Files { manifest: path("m"), data: path("d"), folder: folder.to_owned(), name: name.to_owned() })
+        Ok(Files { manifest: path("m"), data: path("d"), folder, name: name.to_owned() })
     }
 
     /// By what both paths begin with.

@@ -29,7 +29,8 @@ impl Pool {
     /// as this process lives and keeps the handle.
     ///
     /// # Errors
-    /// [`Error::Segment`] if the memory is private; [`Error::Reference`] if a path is too long for a reference.
+    /// [`Error::Segment`] if the memory is private; [`Error::Reference`] if a path is too long for a reference, or no
+    /// UTF-8.
     pub fn reference(&self) -> Result<Vec<u8>, Error> {
         self.refer_to(Object::Pool, self.uid())
     }
@@ -37,7 +38,7 @@ impl Pool {
     pub(crate) fn refer_to(&self, object: Object, uid: u64) -> Result<Vec<u8>, Error> {
         self.check()?;
         let place = match &self.files {
-            Some(files) => Place::Files(files.path().ok_or(reference::Error::Text)?),
+            Some(files) => Place::Files(files.path().ok_or(reference::Error::Path)?),
             None => at_descriptors([self.shared.segment().number()?, self.data().number()?])?,
         };
         let (host, instance) = (host::id(), self.instance());
