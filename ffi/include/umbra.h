@@ -1231,7 +1231,8 @@ int umbra_receiver_receive_message(umbra_receiver receiver, uint64_t timeout_ms,
 int umbra_receiver_receive_whole(umbra_receiver receiver, void *buffer, size_t capacity, uint64_t timeout_ms, size_t *length,
                                  uint64_t *arg);
 /* Receives the next message as memory: where it lies, if memory was sent; else in a pool of the adapter. One for which a pool has no
- * room comes again. */
+ * room comes again. -UMBRA_EINVAL: it is memory of a pool that the adapter was not told of, also where it is received as bytes; it
+ * stays its sender's, and what comes next is the next message. */
 int umbra_receiver_receive_memory(umbra_receiver receiver, uint64_t timeout_ms, struct umbra_received *received);
 /* Whether the sender has said everything, and it was received. */
 int umbra_receiver_has_ended(umbra_receiver receiver, int *ended);
