@@ -1,4 +1,6 @@
-//! Groups of which loads fail, submitted again until they succeed: what failures cost.
+//! Groups of which loads fail, submitted again until they succeed.
+//!
+//! It is counted what their failures cost.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::VecDeque;

@@ -1,4 +1,6 @@
-//! Processes in other spaces of process numbers and of time, at what they share with those outside.
+//! Processes in other spaces of process numbers and of time.
+//!
+//! They share a pool, a channel and streams with a process outside.
 //!
 //! Needs user namespaces and the command `unshare`; where these are missing or forbidden it says `skipped: `.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
@@ -20,7 +22,8 @@ const NAME: &str = "UMBRA_TEST_POOL";
 const SAYS: &str = "says: ";
 const SOON: Timeout = Timeout::After(Duration::from_secs(30));
 /// Clocks that are shifted by whole ticks, or by a part of one, and other numbers of processes.
-const LATER: &[&str] = &["--user", "--map-root-user", "--time", "--boottime", "100000", "--monotonic", "100000", "--fork"];
+const LATER: &[&str] =
+    &["--user", "--map-root-user", "--time", "--boottime", "100000", "--monotonic", "100000", "--fork"];
 const NUMBERED: &[&str] = &["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
 
 /// Why there is no such space here, if so.

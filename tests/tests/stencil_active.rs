@@ -1,4 +1,6 @@
-//! Several groups under way at a time, in one thread: loads against the fewest for so many together.
+//! Several groups under way at a time, in one thread.
+//!
+//! Their loads are compared with the fewest for so many together.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::VecDeque;
