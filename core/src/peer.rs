@@ -143,4 +143,10 @@ impl Incarnation {
     /// No life in particular: of one who has only the key of a region to tell its lives apart. No process is
     /// in this life.
     pub const ANY: Incarnation = Incarnation(0);
+
+    /// Where generations of what this life hands out begin, a number of so many bits, 1 to 32; two lives rarely agree. It is 0
+    /// for [`ANY`](Self::ANY).
+    pub(crate) const fn first_generation(self, bits: u32) -> u32 {
+        (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - bits)) as u32
+    }
 }

@@ -11,7 +11,7 @@ use umbra_core::endpoints::{
 };
 use umbra_core::id::{Generation, Id};
 use umbra_core::memory::Block;
-use umbra_core::peer::{Host, HostInGroup, Peer, Rank, Sp, SpInGroup, SpLid, SpOnHostInGroup, WorldRank};
+use umbra_core::peer::{Host, HostInGroup, Incarnation, Peer, Rank, Sp, SpInGroup, SpLid, SpOnHostInGroup, WorldRank};
 use umbra_core::placement::Placement;
 
 type Arena = Endpoints<Vec<AtomicU64>, Vec<Block>>;
@@ -278,6 +278,42 @@ fn s29_freed_and_re_created_ten_thousand_times_memory_is_flat() {
         assert_eq!(endpoints.retire(handle), Err(LookupError::StaleGeneration));
     }
     assert_eq!(endpoints.live(), 1);
+}
+
+#[test]
+fn handles_of_an_earlier_life_of_the_writer_are_stale_and_name_no_other_group() {
+    let groups = [1, 2].map(|id| table_bytes(&[entry(id, 0, &[0]), entry(id + 4, 0, &[1])], 2, id));
+    let groups = groups.each_ref().map(|bytes| Table::attach(bytes).unwrap());
+    let words: Vec<_> = (0..Arena::words_needed(2, 1024)).map(|_| AtomicU64::new(0)).collect();
+    let mut earlier: Vec<Id<_>> = Vec::new();
+    // What a random number may be, and lives that differ in one bit.
+    for (life, incarnation) in
+        [1, 2, 3, 1 << 63, u64::MAX, 0x0123_4567_89ab_cdef].map(Incarnation).into_iter().enumerate()
+    {
+        let mut endpoints = Endpoints::create_in_life(&words[..], [Block::default(); 5], 2, incarnation).unwrap();
+        let refused = |reader: Reader<'_>, handles: &[Id<_>]| {
+            for &handle in handles {
+                let mut found = [Endpoint::default()];
+                assert_eq!(reader.lookup(handle, Rank(0)), Err(LookupError::StaleGeneration), "{life}: {handle:?}");
+                assert_eq!(reader.lookup_all(handle, &[Rank(1)], &mut found), Err(LookupError::StaleGeneration));
+                assert_eq!(reader.read(handle, Table::size), Err(LookupError::StaleGeneration));
+            }
+        };
+        refused(endpoints.reader().unwrap(), &earlier);
+        for (table, slot) in groups.iter().cycle().skip(life).zip([0, 1, 0, 1]) {
+            let handle = endpoints.publish(table, Some(slot)).unwrap();
+            assert_eq!(handle.index(), slot);
+            let reader = endpoints.reader().unwrap();
+            assert_eq!(reader.lookup(handle, Rank(1)).unwrap().sp, Sp(1));
+            assert_eq!(reader.find(table.key()), Ok(handle));
+            refused(reader, &earlier);
+            endpoints.retire(handle).unwrap();
+            earlier.push(handle);
+        }
+        let reader = endpoints.reader().unwrap();
+        assert_eq!(reader.lookup(Id::new(2, Generation::FIRST), Rank(0)), Err(LookupError::UnknownGroup));
+        refused(reader, &earlier);
+    }
 }
 
 #[test]

@@ -153,8 +153,9 @@ int umbra_session_wakeups(umbra_session session, uint64_t *wakeups);
  * descriptor is closed. Meanwhile look-ups go on; calls that change the session wait, also umbra_session_leave, and look-ups
  * behind them: who needs one from another thread makes the descriptor readable first, or calls umbra_session_progress with a
  * short time.
- * umbra_session_recover returns when the service processes have this rank's groups and exported memory back; -UMBRA_EPEER,
- * -UMBRA_ETIMEOUT: one of them did not come back. */
+ * umbra_session_recover returns when the service processes have this rank's groups and exported memory back, and the handles of
+ * groups name the same groups as before; until then their look-ups may be -UMBRA_EGENERATION. -UMBRA_EPEER, -UMBRA_ETIMEOUT: one of
+ * them did not come back. */
 int umbra_session_progress(umbra_session session, uint64_t timeout_ms);
 int umbra_session_sleep(umbra_session session, int descriptor, int *ended);
 int umbra_session_recover(umbra_session session);

@@ -7,6 +7,7 @@ use umbra_core::peer::WorldRank;
 
 use crate::call::{enter, numbers, store, takes};
 use crate::object::{Grouped, HANDLES, Object, session, with_group};
+use crate::standing::Standing;
 use crate::status::{Code, Failure};
 
 /// Creates a group together with its other members, in this order; returns when it is full.
@@ -27,7 +28,11 @@ pub unsafe extern "C" fn umbra_group_create(
         // SAFETY: the caller's promise about `members`.
         let members: Vec<WorldRank> = unsafe { numbers(members, count) }?.iter().copied().map(WorldRank).collect();
         let group = session.change(|s| s.create_group(id, &members).map_err(Failure::from))?;
-        let kept = HANDLES.keep(Object::Group(Grouped { session: Arc::clone(&session), group, is_world: false }));
+        let kept = HANDLES.keep(Object::Group(Grouped {
+            session: Arc::clone(&session),
+            group: Standing::new(group),
+            is_world: false,
+        }));
         let handle = kept.inspect_err(|_| {
             // Nobody could ever leave a group without its handle.
             let _ = session.change(|s| Ok(s.free_group(group)?));
@@ -43,8 +48,8 @@ fn leave(handle: u64, wait: bool) -> Result<(), Failure> {
             return Ok(());
         }
         g.session.change(|s| {
-            s.free_group(g.group)?;
-            if wait { s.wait_ended(g.group).map(|_| ()).map_err(Failure::from) } else { Ok(()) }
+            s.free_group(g.group.made())?;
+            if wait { s.wait_ended(g.group.made()).map(|_| ()).map_err(Failure::from) } else { Ok(()) }
         })
     })
 }

@@ -59,6 +59,7 @@ mod member;
 mod named;
 mod object;
 mod owners;
+mod standing;
 mod statistics;
 mod status;
 mod stenciled;

@@ -35,11 +35,12 @@ impl From<LookupError> for Failure {
 }
 
 /// Asks the table of a group; the answer is of one generation or an error.
-fn ask<R>(group: u64, ask: impl FnOnce(&Table<Live<'_>>) -> Result<R, LookupError>) -> Result<R, Failure> {
+fn ask<R>(group: u64, ask: impl Fn(&Table<Live<'_>>) -> Result<R, LookupError>) -> Result<R, Failure> {
     with_group(group, |g| {
         g.session.ask(|s| {
-            let reader = s.endpoints().reader().ok_or(LookupError::UnknownGroup)?;
-            Ok(reader.read(g.group.handle, ask)??)
+            g.group.look_up(s, |endpoints, handle| {
+                Ok(endpoints.reader().ok_or(LookupError::UnknownGroup)?.read(handle, &ask)??)
+            })
         })
     })
 }
@@ -58,7 +59,9 @@ pub unsafe extern "C" fn umbra_group_lookup(
     enter(|| {
         takes(world_rank)?;
         takes(service_process)?;
-        let found = with_group(group, |g| g.session.ask(|s| Ok(s.endpoints().lookup(g.group.handle, Rank(rank))?)))?;
+        let found = with_group(group, |g| {
+            g.session.ask(|s| g.group.look_up(s, |endpoints, handle| Ok(endpoints.lookup(handle, Rank(rank))?)))
+        })?;
         let PeerKind::Rank(process) = found.peer.kind() else { return Err(Status::Malformed.into()) };
         // SAFETY: the caller's promise about the outputs.
         unsafe { store(world_rank, process.0) }?;
@@ -91,24 +94,26 @@ pub unsafe extern "C" fn umbra_group_lookup_all(
         }
         with_group(group, |g| {
             g.session.ask(|s| {
-                let endpoints = s.endpoints();
-                let mut done = 0;
-                for some in ranks.chunks(AT_ONCE) {
-                    let (mut asked, mut found) = ([Rank(0); AT_ONCE], [Found::default(); AT_ONCE]);
-                    asked.iter_mut().zip(some).for_each(|(to, &rank)| *to = Rank(rank));
-                    // All pieces are of one generation: the handle names it.
-                    let count =
-                        endpoints.lookup_all(g.group.handle, asked.get(..some.len()).unwrap_or(&[]), &mut found)?;
-                    for found in found.iter().take(count) {
-                        let PeerKind::Rank(process) = found.peer.kind() else { return Err(Status::Malformed.into()) };
-                        // SAFETY: the caller's promise about the outputs; `done` is below `count`.
-                        unsafe { store(world_ranks.wrapping_add(done), process.0) }?;
-                        // SAFETY: as above.
-                        unsafe { store(service_processes.wrapping_add(done), found.sp.0) }?;
-                        done += 1;
+                g.group.look_up(s, |endpoints, handle| {
+                    let mut done = 0;
+                    for some in ranks.chunks(AT_ONCE) {
+                        let (mut asked, mut found) = ([Rank(0); AT_ONCE], [Found::default(); AT_ONCE]);
+                        asked.iter_mut().zip(some).for_each(|(to, &rank)| *to = Rank(rank));
+                        // All pieces are of one generation: the handle names it.
+                        let count = endpoints.lookup_all(handle, asked.get(..some.len()).unwrap_or(&[]), &mut found)?;
+                        for found in found.iter().take(count) {
+                            let PeerKind::Rank(process) = found.peer.kind() else {
+                                return Err(Status::Malformed.into());
+                            };
+                            // SAFETY: the caller's promise about the outputs; `done` is below `count`.
+                            unsafe { store(world_ranks.wrapping_add(done), process.0) }?;
+                            // SAFETY: as above.
+                            unsafe { store(service_processes.wrapping_add(done), found.sp.0) }?;
+                            done += 1;
+                        }
                     }
-                }
-                Ok(())
+                    Ok(())
+                })
             })
         })
     })

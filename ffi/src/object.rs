@@ -11,7 +11,7 @@ use umbra::call::Station;
 use umbra::channel::{Bell, Channel};
 use umbra::gateway::{Gateways, RemoteChannel, RemotePool, RemoteStreams};
 use umbra::pool::Pool;
-use umbra::session::{Exported, GroupHandle, Posted, Session};
+use umbra::session::{Exported, Posted, Session};
 use umbra::sys::segment::Segment;
 use umbra_core::cache::keyed::InUse;
 use umbra_core::cache::{Line, Sparse};
@@ -28,6 +28,7 @@ use crate::joint::Joint;
 use crate::maker::Maker;
 use crate::member::{Seat, Seated};
 use crate::owners::Owned;
+use crate::standing::Standing;
 use crate::status::{Code, Failure};
 use crate::stenciled::Stenciled;
 use crate::woven::Woven;
@@ -82,7 +83,7 @@ pub(crate) struct Joined {
 /// A group, and the session that looks it up.
 pub(crate) struct Grouped {
     pub(crate) session: Arc<Joined>,
-    pub(crate) group: GroupHandle,
+    pub(crate) group: Standing,
     pub(crate) is_world: bool,
 }
 

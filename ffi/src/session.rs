@@ -16,6 +16,7 @@ use umbra_core::time::Lapse;
 
 use crate::call::{enter, lent, sized, store, store_list, takes, text};
 use crate::object::{Grouped, HANDLES, Joined, Object, session};
+use crate::standing::Standing;
 use crate::status::{Code, Failure};
 
 /// What a rank tells about itself: `struct umbra_join_options`.
@@ -156,7 +157,7 @@ pub unsafe extern "C" fn umbra_session_world(handle: u64, world: *mut u64) -> c_
         takes(world)?;
         let session = session(handle)?;
         let group = session.ask(|s| s.world().ok_or_else(|| Status::UnknownGroup.into()))?;
-        let group = HANDLES.keep(Object::Group(Grouped { session, group, is_world: true }))?;
+        let group = HANDLES.keep(Object::Group(Grouped { session, group: Standing::new(group), is_world: true }))?;
         // SAFETY: the caller's promise about the output.
         unsafe { store(world, group) }
     })

@@ -63,7 +63,7 @@ use umbra_core::error::Status;
 use umbra_core::group::Cause;
 use umbra_core::group::member::{self, Member, State};
 use umbra_core::group::message::WORLD;
-use umbra_core::id::Id;
+use umbra_core::id::{Generation, Id};
 use umbra_core::key::Key;
 use umbra_core::map::Entry;
 use umbra_core::memory::Block;
@@ -93,8 +93,10 @@ const EVENTS: usize = 256;
 /// A full group that this rank is a member of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupHandle {
-    /// What to look endpoints up with.
+    /// What to look endpoints up with; another one after the service process was started again.
     pub handle: Id<Group>,
+    /// Which generation of the group.
+    pub generation: Generation,
     /// What the group is called between processes.
     pub key: GroupKey,
     /// How many ranks it has.
@@ -296,7 +298,7 @@ impl Session {
         }
         let (theirs, size) = (self.member.handle(key)?, *self.sizes.get(&key.0)?);
         let handle = self.tables.as_ref().map_or(Some(theirs), |tables| tables.handle(key))?;
-        Some(GroupHandle { handle, key, size })
+        Some(GroupHandle { handle, generation: self.member.generation(key), key, size })
     }
 
     /// Creates a group together with its other members, in this order; returns when it is full. `id` is the

@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use umbra_core::key::{Access, Key};
 use umbra_core::peer::{Peer, Sp, WorldRank};
 use umbra_core::ticket::{Locator, Ticket};
+use umbra_tests::agents::Agents;
 use umbra_tests::rig::{self, ByHand};
 
 const HOSTS: u32 = 2;
@@ -249,6 +251,41 @@ fn a_child_of_a_c_rank_is_refused_the_session_that_it_inherits() {
 #[test]
 fn a_c_rank_has_the_member_at_its_agent_keep_a_value() {
     ranks_in_c("seat", "seat", &[]);
+}
+
+#[test]
+fn s37_a_c_rank_has_its_groups_when_its_service_process_was_started_again() {
+    let mut agents = Agents::start(1, 1, 2);
+    let directory = agents.directory();
+    let program = match compile(&directory, "restarted", &[]) {
+        Ok(program) => program,
+        Err(why) => return rig::skip(why),
+    };
+    let mut ranks = ["0", "1"].map(|rank| {
+        Command::new(&program)
+            .args([&agents.launcher.directory().config(), &agents.launcher.directory().secret(), &directory])
+            .args([rank, "2", "1"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    });
+    // Who fails ends, and reads and writes no more: it is told of below.
+    let mut outputs = ranks.each_mut().map(|rank| BufReader::new(rank.stdout.take().unwrap()));
+    let mut are_there = || outputs.iter_mut().for_each(|output| assert!(output.read_line(&mut String::new()).is_ok()));
+    let go_on = |ranks: &mut [Child]| {
+        ranks.iter_mut().for_each(|rank| drop(rank.stdin.as_mut().unwrap().write_all(b"go on\n")));
+    };
+    are_there();
+    agents.launcher.kill(rig::service(0));
+    go_on(&mut ranks);
+    are_there();
+    agents.launcher.start_agent(Sp(0)).unwrap();
+    assert!(agents.status(0).contains_key("uptime_ms"));
+    go_on(&mut ranks);
+    let deadline = Instant::now() + PATIENCE;
+    all_is_right(&ranks.map(|rank| rig::finish(rank, deadline)));
 }
 
 #[test]

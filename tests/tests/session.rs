@@ -229,6 +229,7 @@ fn s37_a_restarted_service_process_gets_its_ranks_groups_and_regions_back() {
     let mut planned = false;
     let before = read(&mut agents.launcher, service(0), slice, &mut planned);
     assert_eq!((before.failed, before.digest), (0, digest));
+    let kept = sessions[1].world().unwrap();
     agents.launcher.kill(service(1));
     agents.launcher.start_agent(Sp(1)).unwrap();
     // The ranks only have to make progress.
@@ -246,6 +247,8 @@ fn s37_a_restarted_service_process_gets_its_ranks_groups_and_regions_back() {
     }
     let world = sessions[1].world().unwrap();
     assert_eq!(sessions[1].endpoints().lookup(world.handle, Rank(0)).unwrap().sp, Sp(0));
+    assert_eq!(sessions[1].endpoints().lookup(kept.handle, Rank(0)), Err(LookupError::StaleGeneration));
+    assert_eq!(sessions[1].current(kept), Some(world));
 }
 
 #[test]

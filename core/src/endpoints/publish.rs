@@ -49,6 +49,7 @@ use super::words::Words;
 use crate::atomic::{AtomicU64, Ordering, fence};
 use crate::id::{Generation, Id};
 use crate::memory::{AllocError, Block, Memory};
+use crate::peer::Incarnation;
 
 /// All groups known here: the writer's end of an arena.
 ///
@@ -114,6 +115,16 @@ impl<S: AsRef<[AtomicU64]>, B: AsRef<[Block]> + AsMut<[Block]>> Endpoints<S, B> 
     /// # Errors
     /// [`ArenaError::TooSmall`].
     pub fn create(words: S, blocks: B, slots: u32) -> Result<Self, ArenaError> {
+        Self::create_in_life(words, blocks, slots, Incarnation::ANY)
+    }
+
+    /// [`create`](Self::create) for a writer that may be started again while others keep handles of an earlier life: these are
+    /// [`LookupError::StaleGeneration`] in this one, and name no other group, for generations of slots begin elsewhere in each
+    /// life.
+    ///
+    /// # Errors
+    /// [`ArenaError::TooSmall`].
+    pub fn create_in_life(words: S, blocks: B, slots: u32, life: Incarnation) -> Result<Self, ArenaError> {
         let plan = Plan::new(slots).ok_or(ArenaError::Malformed)?;
         let all = words.as_ref();
         let arena = Arena::cut(all, &plan)?;
@@ -124,15 +135,16 @@ impl<S: AsRef<[AtomicU64]>, B: AsRef<[Block]> + AsMut<[Block]>> Endpoints<S, B> 
         // ORDERING: whoever sees a word of the new arena sees that the old magic is gone.
         fence(Ordering::Release);
         header.iter().chain(arena.cells).for_each(|word| store(word, 0));
-        let fresh = |cell: Slot<'_>, slot: u32| {
+        let fresh = |cell: Slot<'_>, unheld: Id<Group>| {
             cell.lanes().iter().chain([cell.place()]).for_each(|word| store(word, 0));
             store(cell.shape(), NOBODY);
-            store(cell.state(), FREE | u64::from(slot));
+            store(cell.state(), FREE | unheld.to_bits());
         };
-        fresh(arena.nobody, slots);
+        fresh(arena.nobody, Id::new(slots, Generation::NEVER));
+        let before_first = Generation(life.first_generation(u32::BITS));
         for slot in 1..=slots {
             let cell = arena.slot(slot - 1).ok_or(too_small)?;
-            fresh(cell, slot - 1);
+            fresh(cell, Id::new(slot - 1, before_first));
             store(cell.private(), pair(slot - 1, if slot < slots { slot + 1 } else { 0 }));
         }
         for (word, value) in header.iter().zip([all.len() as u64, pair(slots, plan.cells)]) {

@@ -66,7 +66,7 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
         let generation = if reused && before.region.key.owner() == owner {
             before.region.key.generation().wrapping_add(1)
         } else {
-            first_generation(incarnation)
+            incarnation.first_generation(Key::GENERATION_BITS)
         };
         let key = Key::new(owner, number as u32, generation);
         let region = Region { key, incarnation, base, len, access };
@@ -290,9 +290,4 @@ fn refusal(entry: &Entry, key: Key) -> HoldError {
         _ if entry.region.key != key => HoldError::StaleKey,
         _ => HoldError::KeyRevoked,
     }
-}
-
-/// Where the generations of an owner's life begin; two lives rarely agree.
-const fn first_generation(incarnation: Incarnation) -> u32 {
-    (incarnation.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - Key::GENERATION_BITS)) as u32
 }

@@ -6,6 +6,7 @@ use umbra::sys::segment::{Segment, SegmentError};
 use umbra_core::atomic::AtomicU64;
 use umbra_core::endpoints::{ArenaError, Endpoints};
 use umbra_core::memory::Block;
+use umbra_core::peer::Incarnation;
 
 /// Words that this process writes and its ranks read.
 #[derive(Clone, Debug)]
@@ -32,11 +33,13 @@ pub enum TablesError {
     Arena(ArenaError),
 }
 
-/// Makes room for `slots` groups with `table_bytes` of tables; also gives the segment, to be shared.
-pub(super) fn create(slots: u32, table_bytes: usize) -> Result<(Tables, Arc<Segment>), TablesError> {
+/// Makes room for `slots` groups with `table_bytes` of tables; also gives the segment, to be shared. Handles are of this life of
+/// the agent: ranks may have some of an earlier one.
+pub(super) fn create(slots: u32, table_bytes: usize, life: Incarnation) -> Result<(Tables, Arc<Segment>), TablesError> {
     let words = Tables::words_needed(slots, table_bytes);
     let segment = Arc::new(Segment::create("umbra-endpoints", words.saturating_mul(8))?);
     let blocks = vec![Block::default(); 2 * slots as usize + 1];
-    let tables = Endpoints::create(SharedWords(Arc::clone(&segment)), blocks, slots).map_err(TablesError::Arena)?;
+    let words = SharedWords(Arc::clone(&segment));
+    let tables = Endpoints::create_in_life(words, blocks, slots, life).map_err(TablesError::Arena)?;
     Ok((tables, segment))
 }

@@ -109,7 +109,7 @@ impl Machines {
             answers: vec![Answer::default(); ANSWERS],
             events: vec![None; EVENTS],
         };
-        let (tables, arena) = arena::create(GROUPS as u32, TABLES)?;
+        let (tables, arena) = arena::create(GROUPS as u32, TABLES, incarnation)?;
         let group = Service::new(config, placement, tables, lent, now);
         let serve = Serve::new(
             settings.sp,

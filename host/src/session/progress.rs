@@ -65,7 +65,8 @@ impl Session {
     }
 
     /// Makes progress until the service processes, if they were started again, have this rank's groups and exported
-    /// memory back. Dials those again that were given up, because they did not come back within a deadline.
+    /// memory back. Dials those again that were given up, because they did not come back within a deadline. Groups have other
+    /// handles then: [`current`](Self::current) gives them.
     ///
     /// # Errors
     /// [`SessionError`]: who did not come back before the deadline.

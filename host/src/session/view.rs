@@ -4,6 +4,17 @@ use umbra_core::endpoints::{Endpoint, Group, LookupError, Reader};
 use umbra_core::id::Id;
 use umbra_core::peer::Rank;
 
+use super::{GroupHandle, Session};
+
+impl Session {
+    /// A group as it is to be looked up now, if this generation of it lives on: the handle that was given for it is
+    /// `StaleGeneration` once the service process was started again.
+    #[must_use]
+    pub fn current(&self, group: GroupHandle) -> Option<GroupHandle> {
+        self.group(group.key).filter(|now| now.generation == group.generation)
+    }
+}
+
 /// The endpoint cache as a rank sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoints<'a>(pub(super) Option<Reader<'a>>);
