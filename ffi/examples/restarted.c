@@ -1,4 +1,5 @@
-/* A rank whose service process is killed and started again: what it holds of groups goes on to name these groups, and no other.
+/* A rank whose service process is killed and started again: what it holds of groups goes on to name these groups, and no other, and
+ * memory that could not be exported meanwhile is there, and can be exported later.
  *
  * usage: restarted CONFIG SECRET SOCKETS RANK RANKS_PER_HOST HOSTS
  *
@@ -45,8 +46,14 @@ int main(int argc, char **argv)
     const uint32_t both[2] = {0, 1}, *self = &options.rank;
     umbra_group world, alone, pair, again;
     umbra_session session;
+    char text[16] = "some content", copy[sizeof text];
+    struct umbra_ticket ticket;
+    umbra_region region;
     uint32_t before, after;
+    void *memory;
 
+    /* For what must fail: long enough for all the rest. */
+    options.timeout_ms = 5000;
     doing = "join";
     must(umbra_session_join(&options, &session));
     must(umbra_session_world(session, &world));
@@ -58,9 +65,18 @@ int main(int argc, char **argv)
     if (options.rank == 0)
         must(umbra_group_end(alone));
     must(umbra_group_generation(pair, &before));
+    must(umbra_region_allocate(session, sizeof text, &memory, &region));
+    strcpy(memory, text);
     goes_on();
 
-    doing = "wait";
+    doing = "export in vain";
+    /* Sees that the link has ended. */
+    must(umbra_session_progress(session, 10));
+    CHECK(umbra_region_export(region, NULL) < 0);
+    CHECK(strcmp(memory, text) == 0);
+    must(umbra_region_read(region, 0, copy, sizeof copy));
+    CHECK(strcmp(copy, text) == 0);
+    CHECK(umbra_region_ticket(region, &ticket) == -UMBRA_EREGION);
     goes_on();
 
     doing = "recover";
@@ -71,6 +87,14 @@ int main(int argc, char **argv)
         is_of(alone, self, 1);
     must(umbra_group_generation(pair, &after));
     CHECK(before == after);
+
+    doing = "export";
+    must(umbra_region_export(region, NULL));
+    CHECK(strcmp(memory, text) == 0);
+    must(umbra_region_ticket(region, &ticket));
+    must(umbra_session_read(session, &ticket, 0, copy, sizeof copy));
+    CHECK(strcmp(copy, text) == 0);
+    must(umbra_region_free(region));
 
     doing = "make a group anew";
     must(umbra_group_end(pair));

@@ -214,10 +214,11 @@ int umbra_group_ranks_of(umbra_group group, uint32_t nth_service_process, uint32
 
 /* ---- regions: memory that the rank's shadow service processes may read ---- */
 
-/* Allocates zeroed memory; it belongs to the region, and is there until that is freed, the session is left, or an export fails. */
+/* Allocates zeroed memory; it belongs to the region, and is there until that is freed or the session is left. */
 int umbra_region_allocate(umbra_session session, size_t len, void **memory, umbra_region *region);
-/* Exports it for reading; returns when all shadow service processes can read it. key may be NULL. On an error other than
- * -UMBRA_EINVAL the memory is gone, and the region is only to be freed. */
+/* Exports it for reading; returns when all shadow service processes can read it. key may be NULL. A session has at most 1024 regions
+ * exported at once (-UMBRA_EFULL). After an error the memory is where it was, with what is in it, and can be exported again;
+ * -UMBRA_EINVAL then says that a service process which did not answer may still read it: umbra_region_revoke first. */
 int umbra_region_export(umbra_region region, uint64_t *key);
 /* The same for memory that does not change until it is taken back: service processes may keep copies of what they have read of it
  * for their ranks, and read it ahead. Who writes to it all the same lets others read old bytes. */

@@ -112,9 +112,9 @@ pub(crate) enum Progress {
 pub(crate) enum Memory {
     /// Not exported (any more).
     Ours(Exported),
-    /// Owned by the session while service processes may read it.
+    /// Owned by the session while service processes may read it, also after an export that failed.
     Exported(Key),
-    /// Between the two, or lost in a failed export.
+    /// Between the two, or freed.
     Gone,
 }
 

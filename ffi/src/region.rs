@@ -3,9 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard};
 
-use umbra::session::{Exported, Session, SessionError};
+use umbra::session::Left;
 use umbra_core::error::Status;
-use umbra_core::key::Key;
+use umbra_core::key::Access;
 
 use crate::call::{enter, store, store_unless_null, takes, takes_unless_null};
 use crate::object::{HANDLES, Held, Memory, Object, allocate, session, with_region};
@@ -59,26 +59,32 @@ pub unsafe extern "C" fn umbra_region_allocate(
     })
 }
 
-/// Exports a region by one of the ways of a session.
+/// Exports a region; memory that is not exported stays the region's.
 ///
 /// # Safety
 /// `key` is valid for writing, or null.
-unsafe fn export(
-    region: u64,
-    key: *mut u64,
-    by: impl FnOnce(&mut Session, Exported) -> Result<Key, SessionError>,
-) -> Result<(), Failure> {
+unsafe fn export(region: u64, key: *mut u64, access: Access) -> Result<(), Failure> {
     takes_unless_null(key)?;
     with_region(region, |held| {
         let mut memory = lock(held)?;
-        let exported = match std::mem::replace(&mut *memory, Memory::Gone) {
-            Memory::Ours(exported) => exported,
-            other => {
-                *memory = other;
-                return Err(Failure::new(Code::Invalid, "region is exported already"));
-            }
-        };
-        let name = held.session.change(|session| Ok(by(session, exported)?))?;
+        let name = held.session.change(|session| {
+            let exported = match std::mem::replace(&mut *memory, Memory::Gone) {
+                Memory::Ours(exported) => exported,
+                other => {
+                    *memory = other;
+                    let why = "region is exported, or a failed export of it is not over yet: revoke it first";
+                    return Err(Failure::new(Code::Invalid, why));
+                }
+            };
+            session.export(exported, access).map_err(|why| {
+                *memory = match why.memory {
+                    Left::Back(exported) => Memory::Ours(exported),
+                    Left::Held(key) => Memory::Exported(key),
+                    Left::Lost => Memory::Gone,
+                };
+                Failure::from(*why.error)
+            })
+        })?;
         *memory = Memory::Exported(name);
         // SAFETY: the caller's promise about the output.
         unsafe { store_unless_null(key, name.to_bits()) }
@@ -91,12 +97,8 @@ unsafe fn export(
 /// `key` is valid for writing, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_region_export(region: u64, key: *mut u64) -> c_int {
-    let by = |session: &mut Session, memory: Exported| match memory {
-        Exported::Segment(segment) => session.export_segment(segment),
-        Exported::Bytes(bytes) => session.export_bytes(bytes),
-    };
     // SAFETY: forwarded.
-    enter(|| unsafe { export(region, key, by) })
+    enter(|| unsafe { export(region, key, Access::READ) })
 }
 
 /// Exports a region that does not change until it is revoked, so that service processes may keep copies of it.
@@ -106,7 +108,7 @@ pub unsafe extern "C" fn umbra_region_export(region: u64, key: *mut u64) -> c_in
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_region_export_constant(region: u64, key: *mut u64) -> c_int {
     // SAFETY: forwarded.
-    enter(|| unsafe { export(region, key, Session::export_constant) })
+    enter(|| unsafe { export(region, key, Access::READ | Access::CONSTANT) })
 }
 
 /// Copies bytes out of a region of this process, with the same checks of bounds that a remote reader meets.

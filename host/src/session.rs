@@ -79,7 +79,7 @@ use crate::link::{Close, Identity, Party};
 use crate::secret;
 use crate::sys::fork;
 use crate::sys::segment::Segment;
-pub use kept::Exported;
+pub use kept::{Exported, Left, Unexported};
 use tables::Tables;
 
 /// Groups that a rank can be a member of, or remember, at once.

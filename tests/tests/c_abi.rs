@@ -254,7 +254,7 @@ fn a_c_rank_has_the_member_at_its_agent_keep_a_value() {
 }
 
 #[test]
-fn s37_a_c_rank_has_its_groups_when_its_service_process_was_started_again() {
+fn s37_a_c_rank_has_its_groups_and_memory_when_its_service_process_was_started_again() {
     let mut agents = Agents::start(1, 1, 2);
     let directory = agents.directory();
     let program = match compile(&directory, "restarted", &[]) {

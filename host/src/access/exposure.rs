@@ -50,7 +50,7 @@ impl Exposure {
     ///
     /// # Errors
     /// As [`register`](Self::register).
-    pub fn register_bytes(&self, bytes: Vec<u8>) -> Result<HeapRegion, VerbsError> {
+    pub fn register_bytes(&self, bytes: impl Into<Arc<Vec<u8>>>) -> Result<HeapRegion, VerbsError> {
         HeapRegion::register_bytes(&self.domain, bytes)
     }
 

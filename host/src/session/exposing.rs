@@ -27,12 +27,8 @@ enum Refusal {
 }
 
 impl Session {
-    /// Keeps memory the way in which service processes will reach it.
-    pub(super) fn keep(&mut self, memory: Exported) -> Result<Kept, SessionError> {
-        self.refuse_heirs()?;
-        if memory.span().1 == 0 {
-            return Err(SessionError::Memory(Status::OutOfBounds));
-        }
+    /// Keeps memory the way in which service processes will reach it, or gives it back.
+    pub(super) fn keep(&mut self, memory: Exported) -> Result<Kept, (Option<Exported>, Box<SessionError>)> {
         let needed = self.settings.rdma != Rdma::WhereNeeded;
         if !needed && self.settings.sockets.is_some() {
             return Ok(match memory {
@@ -42,19 +38,37 @@ impl Session {
         }
         match (self.register(memory), self.shadows.first()) {
             (Ok(kept), _) => Ok(kept),
-            (Err(why), Some(shadow)) if !needed => Err(SessionError::CannotShare { sp: shadow.sp, why }),
-            (Err(why), _) => Err(why.into()),
+            (Err((memory, why)), Some(shadow)) if !needed => {
+                Err((memory, SessionError::CannotShare { sp: shadow.sp, why }.into()))
+            }
+            (Err((memory, why)), _) => Err((memory, SessionError::from(why).into())),
         }
     }
 
-    fn register(&mut self, memory: Exported) -> Result<Kept, VerbsError> {
-        let exposure = match &mut self.exposure {
+    fn register(&mut self, memory: Exported) -> Result<Kept, (Option<Exported>, VerbsError)> {
+        let exposure = match self.expose() {
+            Ok(exposure) => exposure,
+            Err(why) => return Err((Some(memory), why)),
+        };
+        // What is not registered is nobody else's.
+        match memory {
+            Exported::Segment(segment) => {
+                let segment = Arc::new(segment);
+                let kept = exposure.register(Arc::clone(&segment), Access::READ).map(Kept::Registered);
+                kept.map_err(|why| (Arc::into_inner(segment).map(Exported::Segment), why))
+            }
+            Exported::Bytes(bytes) => {
+                let bytes = Arc::new(bytes);
+                let kept = exposure.register_bytes(Arc::clone(&bytes)).map(Kept::RegisteredHeap);
+                kept.map_err(|why| (Arc::into_inner(bytes).map(Exported::Bytes), why))
+            }
+        }
+    }
+
+    fn expose(&mut self) -> Result<&Exposure, VerbsError> {
+        Ok(match &mut self.exposure {
             Some(exposure) => exposure,
             none => none.insert(Exposure::new(&Choice::open(self.settings.device())?)?),
-        };
-        Ok(match memory {
-            Exported::Segment(segment) => Kept::Registered(exposure.register(Arc::new(segment), Access::READ)?),
-            Exported::Bytes(bytes) => Kept::RegisteredHeap(exposure.register_bytes(bytes)?),
         })
     }
 

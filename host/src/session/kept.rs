@@ -3,6 +3,9 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use umbra_core::key::Key;
+
+use super::SessionError;
 use crate::sys::segment::{Segment, SegmentError};
 use crate::verbs::{HeapRegion, Region, StillRegistered, VerbsError};
 
@@ -23,6 +26,34 @@ impl Exported {
             Exported::Segment(segment) => span_of(segment),
             Exported::Bytes(bytes) => (bytes.as_ptr() as u64, bytes.len() as u64),
         }
+    }
+}
+
+/// Memory was not exported, and where it is now.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Unexported {
+    /// Why.
+    pub error: Box<SessionError>,
+    /// Whose it is.
+    pub memory: Left,
+}
+
+/// In whose hands memory is that was not exported.
+#[derive(Debug)]
+pub enum Left {
+    /// The caller's again: it is where it was, and can be exported once more.
+    Back(Exported),
+    /// The session keeps it, because a service process that did not answer may read it still, or an RDMA device does not forget
+    /// it. [`Session::revoke`](super::Session::revoke) of this key gives it back once that has ended.
+    Held(Key),
+    /// Nobody's: something else holds on to it.
+    Lost,
+}
+
+impl From<Option<Exported>> for Left {
+    fn from(memory: Option<Exported>) -> Left {
+        memory.map_or(Left::Lost, Left::Back)
     }
 }
 

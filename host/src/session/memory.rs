@@ -6,15 +6,14 @@
 
 use umbra_core::access::message::{EXPORT, EXPORT_MAX, Export, REVOKE, Revoke};
 use umbra_core::access::own::AGAIN;
-use umbra_core::endpoints::Shadows;
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Key};
 use umbra_core::peer::{Peer, Sp};
-use umbra_core::region::Secret;
+use umbra_core::region::{Region, Secret};
 use umbra_core::ticket::{Locator, Ticket};
 use umbra_core::wire::{Frame, Op, Token};
 
-use super::kept::{Exported, Kept};
+use super::kept::{Exported, Kept, Left, Unexported};
 use super::{Rdma, Session, SessionError};
 use crate::driver::{self, LinkId};
 use crate::link::SendError;
@@ -30,21 +29,18 @@ impl Session {
     ///
     /// # Errors
     /// [`SessionError`]; the segment is dropped then, or with the session if a service process that was told does not give
-    /// it back.
+    /// it back. [`export`](Self::export) gives it back.
     pub fn export_segment(&mut self, segment: Segment) -> Result<Key, SessionError> {
-        segment.forbid_new_writers()?;
-        let kept = self.keep(Exported::Segment(segment))?;
-        self.export(kept, Access::READ)
+        self.export(Exported::Segment(segment), Access::READ).map_err(|why| *why.error)
     }
 
     /// Exports bytes of the heap for reading; returns when all shadow service processes know.
     ///
     /// # Errors
     /// [`SessionError`]; the bytes are dropped then, or with the session if a service process that was told does not give
-    /// them back.
+    /// them back. [`export`](Self::export) gives them back.
     pub fn export_bytes(&mut self, bytes: Vec<u8>) -> Result<Key, SessionError> {
-        let kept = self.keep(Exported::Bytes(bytes))?;
-        self.export(kept, Access::READ)
+        self.export(Exported::Bytes(bytes), Access::READ).map_err(|why| *why.error)
     }
 
     /// Exports memory that does not change until it is taken back: service processes may keep copies of what they have read
@@ -53,13 +49,9 @@ impl Session {
     ///
     /// # Errors
     /// [`SessionError`]; the memory is dropped then, or with the session if a service process that was told does not give
-    /// it back.
+    /// it back. [`export`](Self::export) gives it back.
     pub fn export_constant(&mut self, memory: Exported) -> Result<Key, SessionError> {
-        if let Exported::Segment(segment) = &memory {
-            segment.forbid_new_writers()?;
-        }
-        let kept = self.keep(memory)?;
-        self.export(kept, Access::READ | Access::CONSTANT)
+        self.export(memory, Access::READ | Access::CONSTANT).map_err(|why| *why.error)
     }
 
     /// Where exported memory is in this process, and its length in bytes.
@@ -68,49 +60,98 @@ impl Session {
         self.exported.get(&key.to_bits()).map(|(memory, _)| memory.span())
     }
 
-    fn export(&mut self, memory: Kept, access: Access) -> Result<Key, SessionError> {
+    /// Exports memory for reading; returns when all shadow service processes know. At most 1024 regions of a session are exported
+    /// at once.
+    ///
+    /// # Errors
+    /// [`Unexported`]: why not, and the memory.
+    pub fn export(&mut self, memory: Exported, access: Access) -> Result<Key, Unexported> {
+        let (region, secret) = match self.place(&memory, access) {
+            Ok(placed) => placed,
+            Err(error) => return Err(Unexported { error: error.into(), memory: Left::Back(memory) }),
+        };
+        let kept = match self.keep(memory) {
+            Ok(kept) => kept,
+            Err((memory, error)) => {
+                // Nobody has the key, by which its place could be freed later.
+                let _ = self.regions.revoke(region.key);
+                return Err(Unexported { error, memory: memory.into() });
+            }
+        };
+        // Nobody is told before those that came back know of the others.
+        let message = self.message(&kept, &region, secret).and_then(|body| self.wait_until_told().map(|()| body));
+        let body = match message {
+            Ok(body) => body,
+            Err(error) => {
+                let _ = self.regions.revoke(region.key);
+                return Err(Unexported { error: error.into(), memory: self.give_back(region.key, kept) });
+            }
+        };
+        let name = region.key.to_bits();
+        // Kept before they are asked: who comes back meanwhile is told of this region with all others.
+        self.exported.insert(name, (kept, Some(body.clone())));
+        let Err(error) = self.tell_shadows(EXPORT, &body, Some(name)) else { return Ok(region.key) };
+        // Taken out first: a service process that comes back meanwhile is not told of it.
+        let kept = self.exported.remove(&name);
+        // Nobody may go on using what was exported to some of them only.
+        let taken = self.take_back(region.key);
+        let _ = self.regions.revoke(region.key);
+        let memory = match (taken, kept) {
+            (Ok(()), Some((kept, _))) => self.give_back(region.key, kept),
+            (Err(_), Some((kept, _))) => {
+                // A service process that did not answer may read it still.
+                self.exported.insert(name, (kept, None));
+                Left::Held(region.key)
+            }
+            (_, None) => Left::Lost,
+        };
+        Err(Unexported { error: error.into(), memory })
+    }
+
+    /// A place for memory among the regions.
+    fn place(&mut self, memory: &Exported, access: Access) -> Result<(Region, Secret), SessionError> {
+        self.refuse_heirs()?;
         let (base, len) = memory.span();
+        if len == 0 {
+            return Err(SessionError::Memory(Status::OutOfBounds));
+        }
+        if let Exported::Segment(segment) = memory {
+            segment.forbid_new_writers()?;
+        }
         let owner = Peer::rank(self.settings.seat.rank).ok_or(SessionError::NoSuchSeat)?;
         let random = secret::random::<32>().map_err(|error| SessionError::Io { what: "get random bytes", error })?;
-        let secret = Secret(random);
-        let shadows: Shadows = self.shadows().collect();
-        let region = self
-            .regions
-            .export(owner, self.incarnation, base, len, access, shadows.clone(), secret)
-            .map_err(|_| SessionError::Memory(Status::Full))?;
-        let locator = match (&memory, memory.rkey()) {
+        let (secret, shadows) = (Secret(random), self.shadows().collect());
+        let region = self.regions.export(owner, self.incarnation, base, len, access, shadows, secret);
+        region.map(|region| (region, secret)).map_err(|_| SessionError::Memory(Status::Full))
+    }
+
+    /// What tells service processes of memory.
+    fn message(&self, memory: &Kept, region: &Region, secret: Secret) -> Result<Vec<u8>, SessionError> {
+        let &Region { key, base, len, access, .. } = region;
+        let locator = match (memory, memory.rkey()) {
             (_, Some(rkey)) => Locator::Verbs { rkey, direct: self.settings.rdma != Rdma::Asked },
-            (Kept::Shared(_), None) => Locator::Segment { segment: region.key.to_bits(), offset: 0, size: len },
+            (Kept::Shared(_), None) => Locator::Segment { segment: key.to_bits(), offset: 0, size: len },
             (_, None) => {
                 let me = ProcessId::current()?;
                 Locator::Process { pid: me.pid, start: me.start }
             }
         };
-        let ticket = Ticket { key: region.key, base, len, access, locator };
+        let export =
+            Export { ticket: Ticket { key, base, len, access, locator }, secret, shadows: self.shadows().collect() };
         let mut body = [0; EXPORT_MAX];
-        let export = Export { ticket, secret, shadows };
         let used = export.emit(&mut body).map_err(|_| SessionError::Memory(Status::Malformed))?;
-        let body = body.get(..used).unwrap_or_default();
-        let name = region.key.to_bits();
-        let told = self.wait_until_told().and_then(|()| {
-            // Kept before they are asked: who comes back meanwhile is told of this region with all others.
-            self.exported.insert(name, (memory, Some(body.to_vec())));
-            self.tell_shadows(EXPORT, body, Some(name))
-        });
-        if let Err(error) = told {
-            // Taken out first: a service process that comes back meanwhile is not told of it.
-            let memory = self.exported.remove(&name);
-            // Nobody may go on using what was exported to some of them only.
-            let taken = self.take_back(region.key);
-            // Nobody has the key, by which its place could be freed later.
-            let _ = self.regions.revoke(region.key);
-            if let (Err(_), Some((memory, _))) = (taken, memory) {
-                // A service process that did not answer may read it still.
-                self.exported.insert(name, (memory, None));
+        Ok(body.get(..used).unwrap_or_default().to_vec())
+    }
+
+    /// Memory that no service process knows.
+    fn give_back(&mut self, key: Key, memory: Kept) -> Left {
+        match memory.into_exported() {
+            Ok(memory) => memory.into(),
+            Err((memory, _)) => {
+                self.revoked.insert(key.to_bits(), memory);
+                Left::Held(key)
             }
-            return Err(error);
         }
-        Ok(region.key)
     }
 
     /// Waits until no service process is left that came back and has not been told what is exported.
@@ -327,6 +368,76 @@ mod tests {
         }
         assert_eq!(session.regions.iter().count(), 0);
         assert_eq!(session.exported.values().map(|(memory, _)| memory.span()).collect::<Vec<_>>(), [span]);
+    }
+
+    /// Where bytes are that came back from a failed export.
+    fn back(exported: Result<Key, Unexported>) -> u64 {
+        match exported.unwrap_err().memory {
+            Left::Back(memory) => memory.span().0,
+            left => panic!("it did not come back: {left:?}"),
+        }
+    }
+
+    #[test]
+    fn memory_that_is_not_exported_comes_back_where_it_was() {
+        let (mut session, [mut one, mut two]) = linked(folder("back"), Duration::from_secs(30));
+        let bytes = vec![5; 100];
+        let place = bytes.as_ptr() as u64;
+        // One of them has no room.
+        let exported = std::thread::scope(|scope| {
+            let one = scope.spawn(|| answer(&mut one, &[Status::Ok; 2]));
+            let two = scope.spawn(|| answer(&mut two, &[Status::Full, Status::UnknownRegion]));
+            let exported = session.export(Exported::Bytes(bytes), Access::READ);
+            assert!(one.join().unwrap() && two.join().unwrap());
+            exported
+        });
+        let why = exported.as_ref().map_err(|why| why.error.status());
+        assert_eq!(why, Err(Status::Full));
+        let Err(Unexported { memory: Left::Back(memory), .. }) = exported else { panic!("lost: {exported:?}") };
+        assert_eq!(memory.span(), (place, 100));
+        // The session has no room: nobody is asked.
+        let (me, life) = (Peer::rank(WorldRank(0)).unwrap(), session.incarnation);
+        let keys: Vec<Key> = std::iter::from_fn(|| {
+            let taken = session.regions.export(
+                me,
+                life,
+                1,
+                1,
+                Access::READ,
+                [Sp(0)].into_iter().collect(),
+                umbra_core::region::Secret([0; 32]),
+            );
+            taken.ok().map(|region| region.key)
+        })
+        .collect();
+        assert_eq!(keys.len(), 1024);
+        assert_eq!(back(session.export(memory, Access::READ)), place);
+        assert!(matches!(
+            session.export(Exported::Bytes(Vec::new()), Access::READ),
+            Err(Unexported { memory: Left::Back(_), .. })
+        ));
+        assert!(session.exported.is_empty() && session.revoked.is_empty());
+    }
+
+    #[test]
+    fn memory_that_somebody_may_read_still_comes_back_when_that_has_ended() {
+        let (mut session, mut services) = unanswered(folder("held"));
+        let bytes = vec![5; 100];
+        let place = bytes.as_ptr() as u64;
+        let why = session.export(Exported::Bytes(bytes), Access::READ).unwrap_err();
+        let Left::Held(key) = why.memory else { panic!("{why:?}") };
+        assert_eq!((session.exported(key), session.ticket(key)), (Some((place, 100)), None));
+        for service in &mut services {
+            assert_eq!(heard(service, 2), [EXPORT, REVOKE]);
+        }
+        session.settings.deadline = Duration::from_secs(30);
+        let [one, two] = &mut services;
+        std::thread::scope(|scope| {
+            let answers = [one, two].map(|service| scope.spawn(|| answer(service, &[Status::UnknownRegion])));
+            assert_eq!(session.revoke(key).unwrap().span(), (place, 100));
+            assert!(answers.map(|answer| answer.join().unwrap()).into_iter().all(|right| right));
+        });
+        assert!(session.exported.is_empty() && session.revoked.is_empty());
     }
 
     #[test]

@@ -208,7 +208,7 @@ impl Session {
     /// ranks. After [`revoke`](Self::revoke) it opens nothing any more, also not what is exported next.
     #[must_use]
     pub fn ticket(&self, key: Key) -> Option<Ticket> {
-        let (base, len) = self.exported(key)?;
+        let (base, len) = self.exported.get(&key.to_bits()).filter(|(_, told)| told.is_some())?.0.span();
         let access = self.regions.get(key)?.access;
         let sp = self.shadows().next()?;
         Some(Ticket { key, base, len, access, locator: Locator::Asked { sp } })

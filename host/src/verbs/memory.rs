@@ -197,8 +197,8 @@ impl HeapRegion {
     ///
     /// # Errors
     /// As [`Region::register`].
-    pub fn register_bytes(domain: &Arc<Domain>, bytes: Vec<u8>) -> Result<HeapRegion, VerbsError> {
-        let bytes = Arc::new(bytes);
+    pub fn register_bytes(domain: &Arc<Domain>, bytes: impl Into<Arc<Vec<u8>>>) -> Result<HeapRegion, VerbsError> {
+        let bytes: Arc<Vec<u8>> = bytes.into();
         let (base, len) = (NonNull::from(bytes.as_slice()).cast(), bytes.len());
         // SAFETY: the bytes lie in the heap until the last clone is dropped, and nobody can change a shared vector; the card,
         // too, only reads them.
