@@ -25,6 +25,22 @@ fn doctor(job: &ByHand) -> (Option<i32>, String) {
 }
 
 #[test]
+fn whoever_leaves_agents_no_time_is_refused_and_blames_none() {
+    for command in ["doctor", "top", "lookup"] {
+        for time in ["0", "0ms"] {
+            let rest = if command == "lookup" { &["0"][..] } else { &[] };
+            let output =
+                Command::new(&rig::programs().0).args([command, "--timeout", time]).args(rest).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                output.status.code() == Some(2) && said.contains("must be longer than nothing"),
+                "{command}: {said}"
+            );
+        }
+    }
+}
+
+#[test]
 fn s40_the_doctor_names_a_service_process_that_was_not_started_and_who_misses_it() {
     let mut job = ByHand::new("doctor", 2);
     job.start(0, &[]);

@@ -8,12 +8,12 @@ use umbra::config::{Environment, Job, Platform};
 use umbra::job::JobDirectory;
 use umbra::link::Address;
 use umbra::link::socket_path;
-use umbra::quantity::parse_lapse;
 use umbra::secret::Secret;
 use umbra_core::peer::Sp;
 use umbra_core::time::Lapse;
 
 use super::Failure;
+use super::run::lapse;
 
 /// Where the agents of a job are.
 #[derive(Args, Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct Reach {
     #[arg(long, value_name = "DIR", conflicts_with = "job")]
     sockets: Option<PathBuf>,
     /// How long to wait for agents
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_lapse)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = lapse)]
     timeout: Lapse,
 }
 

@@ -13,6 +13,7 @@ use umbra::config::Environment;
 use umbra::job::{self, Chosen, DataPath, Options, Site, SiteError};
 use umbra::quantity::{parse_bytes, parse_lapse};
 use umbra::verbs::Choice;
+use umbra_core::time::Lapse;
 
 use super::output::{Output, apart, beside, finish};
 use super::progress::Progress;
@@ -127,9 +128,14 @@ pub(super) fn device(named: Option<&Choice>) -> Result<Option<Choice>, Failure> 
 }
 
 pub(super) fn timeout(text: &str) -> Result<Duration, String> {
+    lapse(text).map(|lapse| Duration::from_nanos(lapse.0))
+}
+
+/// A time in which something can happen.
+pub(super) fn lapse(text: &str) -> Result<Lapse, String> {
     match parse_lapse(text) {
         Ok(lapse) if lapse.0 == 0 => Err("must be longer than nothing".to_owned()),
-        Ok(lapse) => Ok(Duration::from_nanos(lapse.0)),
+        Ok(lapse) => Ok(lapse),
         Err(error) => Err(error.to_string()),
     }
 }
