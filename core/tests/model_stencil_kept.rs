@@ -1,6 +1,8 @@
 //! What a group hands on, beside a cache in which all of it is given back.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod random;
+
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
@@ -9,6 +11,8 @@ use umbra_core::id::Id;
 use umbra_core::stencil::{
     Action, Future, Group, Input, Limits, Member, Names, Reference, Runs, Stencil, Storage, Use, count,
 };
+
+use random::Random;
 
 type Vectors = Storage<Vec<Slot>, Vec<u32>, Vec<Input>, Vec<Group>, Vec<Reference>>;
 type Cache<'a> = Stencil<Vectors, Turned, Listed<'a>>;
@@ -74,18 +78,8 @@ impl Future for Listed<'_> {
     }
 }
 
-/// Small numbers, from a seed.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % most
-    }
-}
-
 /// Groups as boxes that move on, with gaps, jumps, and members named twice or in any order.
-fn groups(chance: &mut Chance) -> Vec<Vec<u64>> {
+fn groups(chance: &mut Random) -> Vec<Vec<u64>> {
     let (mut at, mut width, mut rows) = (0, 6, 2);
     (0..30)
         .map(|_| {
@@ -162,7 +156,7 @@ struct Open {
 fn answer(
     caches: &mut [Cache<'_>; 2],
     groups: &[Vec<u64>],
-    chance: &mut Chance,
+    chance: &mut Random,
     open: &mut Open,
     failing: bool,
 ) -> bool {
@@ -214,7 +208,7 @@ fn serve(cache: &mut Cache<'_>, point: u64, group: &[u64]) {
 }
 
 /// Submits what is refused behind these members in another order: an input that there is not, or one more than there are slots.
-fn refuse(cache: &mut Cache<'_>, chance: &mut Chance, group: &[u64], slots: u32) {
+fn refuse(cache: &mut Cache<'_>, chance: &mut Random, group: &[u64], slots: u32) {
     let mut members = group.to_vec();
     members.reverse();
     let first = chance.below(1 + members.len() as u64);
@@ -243,7 +237,7 @@ proptest! {
         unbounded: bool,
         failing: bool,
     ) {
-        let mut chance = Chance(seed);
+        let mut chance = Random(seed);
         let groups = groups(&mut chance);
         // Slots for all: which of two inputs leaves that are used next by the same group is not said.
         let mut caches = [true, false].map(|says| {
@@ -282,11 +276,11 @@ proptest! {
 
     #[test]
     fn with_few_slots_what_is_kept_costs_no_load(seed: u64, slots in 12_u32..17, turned in 0_u64..8) {
-        let mut chance = Chance(seed);
+        let mut chance = Random(seed);
         let groups = groups(&mut chance);
         let loads = [true, false].map(|says| {
             let mut cache = cache(&groups, Turned(turned), says, slots, [1, 1], true);
-            let mut chance = Chance(seed ^ 1);
+            let mut chance = Random(seed ^ 1);
             let count = 1 + chance.below(groups.len() as u64 - 1);
             for (number, group) in (0..count).zip(&groups) {
                 if chance.below(3) == 0 {

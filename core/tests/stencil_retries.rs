@@ -3,6 +3,8 @@
 //! It is counted what their failures cost.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod random;
+
 use std::collections::VecDeque;
 
 use umbra_core::cache::Slot;
@@ -11,15 +13,7 @@ use umbra_core::stencil::{
     count,
 };
 
-/// Small numbers, from a seed.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % most
-    }
-}
+use random::Random;
 
 /// Groups on a grid, in an order.
 struct Sweep {
@@ -74,7 +68,7 @@ fn loads(groups: &[Vec<u64>], future: impl Future, way: Way, seed: u64) -> (u64,
     };
     let limits = Limits { largest_group: most as u32, active: window, horizon: groups.len() as u64 };
     let mut stencil = Stencil::new(storage, ByNumber, future, 0..slots, limits).unwrap();
-    let (mut chance, mut failures, mut done) = (Chance(seed), 0, 0);
+    let (mut chance, mut failures, mut done) = (Random(seed), 0, 0);
     let (mut new, mut again) = (0..groups.len() as u64, VecDeque::new());
     let (mut loading, mut ready) = (Vec::new(), Vec::new());
     for _ in 0..10_000_000 {

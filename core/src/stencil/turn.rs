@@ -280,12 +280,7 @@ impl<'a, L: Lent, F: Future> Holds<'a, L, F> {
     /// another one than the very next.
     #[inline(never)]
     fn let_last_go(&mut self, slot: u32, number: u32, queue: u32) {
-        let next = if queue == NIL {
-            self.future.next_use(self.pool.at(slot).data, *self.present)
-        } else {
-            self.next_in_line(queue)
-        };
-        match self.stays_for(next, number) {
+        match self.stays_for(self.next_use(slot, queue), number) {
             Some(next) => self.give_back(slot, number, next),
             None => self.leave(slot, number),
         }
@@ -294,17 +289,23 @@ impl<'a, L: Lent, F: Future> Holds<'a, L, F> {
     /// Gives back the last reference to a slot of this input, which is used again by the group with this number at the
     /// latest.
     fn let_go_until(&mut self, slot: u32, number: u32, latest: u64) {
-        let next = match self.inputs[number as usize].queue {
-            NIL => self.future.next_use(self.pool.at(slot).data, *self.present),
-            queue => self.next_in_line(queue),
-        };
-        let next = match next {
+        let next = match self.next_use(slot, self.inputs[number as usize].queue) {
             Use::At(group) => Next::At(group.min(latest)),
             Use::Never => Next::At(latest),
             // Nor is it known whether the group comes again.
             Use::Unknown => Next::Unknown,
         };
         self.give_back(slot, number, next);
+    }
+
+    /// When the content of a slot is used again: by the first group in its input's queue, or else as the future says.
+    #[inline]
+    fn next_use(&self, slot: u32, queue: u32) -> Use {
+        if queue == NIL {
+            self.future.next_use(self.pool.at(slot).data, *self.present)
+        } else {
+            self.next_in_line(queue)
+        }
     }
 
     /// What content of this input stays for, which is used again then; `None` if its last use is over.

@@ -175,8 +175,12 @@ impl Work {
         let (progress, idle) = done?;
         let slots = self.slots as usize;
         let [fewest, together] = if heap::has(optimum::bytes(&self.groups)) {
-            let together = optimum::loads_together(&self.groups, slots, self.active as usize, stop);
-            [optimum::loads_unless(&self.groups, slots, stop), together]
+            let fewest = optimum::loads_unless(&self.groups, slots, stop);
+            let together = match self.active {
+                1 => fewest,
+                active => optimum::loads_together(&self.groups, slots, active as usize, stop),
+            };
+            [fewest, together]
         } else {
             [None; 2]
         };
