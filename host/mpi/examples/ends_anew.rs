@@ -11,13 +11,13 @@ mod together;
 
 use std::error::Error;
 use std::io::{self, Write as _};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use umbra::boundary::{
     Boundary, BoundaryError, Field, Fields as _, Grid, Mesh as _, NoMemory, Scope, Settings, Store, Transport,
     TransportError, largest_message,
 };
-use umbra_core::boundary::{HEAD, Kind, Message, Peer, Shape, bitmap_bytes};
+use umbra_core::boundary::{Channel, Config, Exchange, HEAD, Kind, Message, Peer, Shape, Storage, bitmap_bytes};
 use umbra_mpi::{Communicator, MpiError, MpiNodes, MpiRma, MpiSlot, MpiStrips, Window};
 
 type Checked = Result<(), Box<dyn Error>>;
@@ -111,11 +111,14 @@ fn messages<T: Transport>(world: Communicator, make: impl Fn() -> Result<T, Tran
     Ok(second.close()?)
 }
 
-/// A message that is put while the one before is refused is shown.
-fn put_meanwhile(world: Communicator, window: &Window) -> Checked {
+/// A message that is sent while the one before is refused is shown.
+fn sent_meanwhile(world: Communicator, window: &Window) -> Checked {
     let (mut end, slot) = (MpiRma::new(world, window, SETTINGS.deadline)?, 1);
     let head = HEAD + bitmap_bytes(0);
-    end.plans(1, &[Peer::new(u32::from(world.rank() == 0), 0..0, 0..0)], &[])?;
+    let config = Config { epoch: 1, kind: Kind::GHOST, slots: 2, smallest: 0, largest: u32::MAX, deadline: None };
+    let (peers, channels): (_, [Channel<()>; 0]) = ([Peer::new(u32::from(world.rank() == 0), 0..0, 0..0)], []);
+    let planned = Exchange::new(Storage { peers, entries: [], channels, live: [0; 0], local: 0..0 }, config)?;
+    end.plans(1, planned.peers(), &[])?;
     let publish = |end: &mut MpiRma<&Window>, sequence: u32| match world.rank() {
         1 => end.publish(
             &Message { rank: 0, sequence, slot, head, in_slot: 0, overflow: 0 },
@@ -125,8 +128,9 @@ fn put_meanwhile(world: Communicator, window: &Window) -> Checked {
         _ => Ok(()),
     };
     let shown = |end: &mut MpiRma<&Window>, sequence: u32| {
-        let mut seen = vec![0; head];
-        Ok::<_, Box<dyn Error>>(end.look(1, slot, &mut seen)? && seen == vec![sequence as u8; head])
+        let (mut seen, until) = (vec![0; head], Instant::now() + Duration::from_secs(60));
+        while !end.look(1, slot, &mut seen)? && Instant::now() < until {}
+        Ok::<_, Box<dyn Error>>(seen == vec![sequence as u8; head])
     };
     publish(&mut end, 1)?;
     meet(world)?;
@@ -137,13 +141,15 @@ fn put_meanwhile(world: Communicator, window: &Window) -> Checked {
     publish(&mut end, 3)?;
     meet(world)?;
     if world.rank() == 0 {
-        end.taken(1, slot, 0)?;
+        end.taken(1, slot, head as u32)?;
         if !shown(&mut end, 3)? {
-            return Err("a message that was put since the one before was looked at is lost".into());
+            return Err("a message that was sent since the one before was looked at is lost".into());
         }
-        end.taken(1, slot, 0)?;
-        if end.look(1, slot, &mut vec![0; head])? {
-            return Err("a message that was taken is shown".into());
+        end.taken(1, slot, head as u32)?;
+        for _ in 0..LOOKS {
+            if end.look(1, slot, &mut vec![0; head])? {
+                return Err("a message that was taken is shown".into());
+            }
         }
     }
     Ok(meet(world)?)
@@ -186,7 +192,7 @@ fn run(world: Communicator) -> Checked {
         };
         both.map_err(|error| format!("{name}: {error}"))?;
     }
-    put_meanwhile(world, &window)?;
+    sent_meanwhile(world, &window)?;
     refused(world)?;
     window.free()?;
     if world.rank() == 0 {

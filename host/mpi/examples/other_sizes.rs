@@ -1,7 +1,7 @@
 //! Messages of another size than the plan says, over each transport, by `mpirun`.
 //!
 //! They are refused, with the rank that has sent them, and where each strip has a message also with its channel.
-//! A message that is put into a window has no size of its own, so `MpiRma` is not here.
+//! What did not fit into a slot of `MpiRma` is read by the size that the head says, and has none of its own.
 //!
 //! ```text
 //! mpirun -n RANKS other_sizes
@@ -18,7 +18,7 @@ use umbra::boundary::{
     Boundary, BoundaryError, Field, Grid, Mesh as _, Scope, Settings, Store, Transport, TransportError,
 };
 use umbra_core::boundary::{Entry, HEAD, Message, Peer, Place, Shape, Vote, bitmap_bytes};
-use umbra_mpi::{Communicator, MpiSlot, MpiStrips};
+use umbra_mpi::{Communicator, MpiRma, MpiSlot, MpiStrips, Window};
 
 type Checked = Result<(), Box<dyn Error>>;
 
@@ -197,7 +197,12 @@ fn run(world: Communicator) -> Checked {
         (Fault::Overflow(-8), over, Some(over - 8)),
         (Fault::Overflow(8), over, Some(over + 8)),
     ];
-    check(world, "mpi-slot", || MpiSlot::new(world, DEADLINE), &cases)
+    check(world, "mpi-slot", || MpiSlot::new(world, DEADLINE), &cases)?;
+    // Messages to two neighbours, or both of one, are the largest, and what is sent too much needs its place.
+    let window = Window::allocate(&world, MpiRma::words(world.size(), 2 * u32::try_from(whole)?))?;
+    let cases = [(Fault::Slot(-8), whole, Some(whole - 8)), (Fault::Slot(8), whole, Some(whole + 8))];
+    check(world, "mpi-rma", || MpiRma::new(world, &window, DEADLINE), &cases)?;
+    Ok(window.free()?)
 }
 
 fn main() -> Checked {

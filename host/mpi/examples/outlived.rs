@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! mpirun --enable-recovery -n RANKS outlived slot|rma|early|probe|nodes|apart|vote      Open MPI
-//! mpirun -disable-auto-cleanup -n RANKS outlived slot|early|probe|nodes|apart|vote      MPICH, with the signal USR1 ignored
+//! mpirun -disable-auto-cleanup -n RANKS outlived slot|rma|early|probe|nodes|apart|vote  MPICH, with the signal USR1 ignored
 //! ```
 //!
 //! With `nodes` all share one, with `apart` the killed rank has one of its own, and with `vote` all share one and the others wait

@@ -1,9 +1,7 @@
 //! A rank that stalls in the middle of a run, under `mpirun`.
 //!
 //! The ranks that wait for it are told rank, blocks and field after the deadline, nobody closes, and all finalize: at
-//! once, with what was left on its way, or after an exchange over ends made anew. Where a message is put into the memory of
-//! its receiver, some libraries let the sender wait for a receiver that stalls, and then others for that sender; they may be
-//! told of that too.
+//! once, with what was left on its way, or after an exchange over ends made anew.
 //!
 //! With `begun` the rank stops after it has begun to send, in the middle of a message if that is long. Its receivers
 //! are told the same, drop their ends long before it goes on, and make new ones with it. With `plan` that message is
@@ -11,7 +9,7 @@
 //!
 //! ```text
 //! mpirun -n RANKS stalled slot|rma|early|probe VALUES [again]
-//! mpirun -n RANKS stalled slot|early|probe VALUES begun
+//! mpirun -n RANKS stalled slot|rma|early|probe VALUES begun
 //! mpirun -n RANKS stalled slot VALUES plan
 //! ```
 #![forbid(unsafe_code)]
@@ -45,7 +43,7 @@ fn mesh(ranks: u32, values: u32) -> Result<Grid, Box<dyn Error>> {
 }
 
 /// One exchange that all take part in, and one that one rank does not.
-fn stall<T: Transport>(world: Communicator, transport: T, values: u32, spreads: bool) -> Checked {
+fn stall<T: Transport>(world: Communicator, transport: T, values: u32) -> Checked {
     let (rank, ranks) = (world.rank(), world.size());
     let (grid, fields) = (mesh(ranks, values)?, [Field::DENSE]);
     let settings = Settings { deadline: Some(DEADLINE), ..Settings::default() };
@@ -60,15 +58,13 @@ fn stall<T: Transport>(world: Communicator, transport: T, values: u32, spreads: 
         thread::sleep(DEADLINE + DEADLINE / 2);
     } else {
         let done = boundary.exchange(&mut store.stage(0));
-        open = beside || spreads && done.is_err();
+        open = beside;
         if open {
-            let told = late(rank, &done, spreads, beside)?;
+            let told = late(rank, &done)?;
             if rank == 0 {
                 writeln!(io::stdout(), "{told}")?;
             }
-            if beside {
-                late(rank, &boundary.receive(&mut store.stage(0), Scope::Any), spreads, true)?;
-            }
+            late(rank, &boundary.receive(&mut store.stage(0), Scope::Any))?;
         } else {
             done?;
         }
@@ -82,27 +78,18 @@ fn stall<T: Transport>(world: Communicator, transport: T, values: u32, spreads: 
     }
 }
 
-/// The error of a rank that has waited: it names the rank, the blocks and the field that are missing. `spreads`: and perhaps
-/// ranks that wait themselves; `beside`: this one waits for the one that stalls.
-fn late<V: std::fmt::Debug>(
-    rank: u32,
-    done: &Result<V, BoundaryError>,
-    spreads: bool,
-    beside: bool,
-) -> Result<String, Box<dyn Error>> {
+/// The error of a rank that has waited for the one that stalls: it names that rank, the blocks and the field that are missing.
+fn late<V: std::fmt::Debug>(rank: u32, done: &Result<V, BoundaryError>) -> Result<String, Box<dyn Error>> {
     let Err(BoundaryError::Late(late @ Late { missing, .. })) = done else {
         return Err(format!("not late: {done:?}").into());
     };
-    let named = |by: u32| format!("rank {by}: block {by} to block {rank}, field 0");
+    let named = format!("rank {STALLED}: block {STALLED} to block {rank}, field 0");
     let text = late.to_string();
     let right = missing.iter().all(|missing| {
         let key = missing.key;
-        (key.sender, key.receiver, key.field) == (missing.rank, rank, 0)
-            && (spreads || missing.rank == STALLED)
-            && text.contains(&named(missing.rank))
+        (key.sender, key.receiver, key.field) == (missing.rank, rank, 0) && missing.rank == STALLED
     });
-    let stalled = text.contains(&named(STALLED));
-    if right && stalled == beside { Ok(text) } else { Err(format!("names something else: {late:?}").into()) }
+    if right && text.contains(&named) { Ok(text) } else { Err(format!("names something else: {late:?}").into()) }
 }
 
 /// Stops this process from outside, for so long.
@@ -136,8 +123,7 @@ fn stop_in_the_middle<T: Transport>(world: Communicator, transport: T, values: u
     let done = boundary.exchange(&mut store.stage(0));
     // What is short is there at once, and some libraries read what is long out of a process that is stopped.
     if done.is_err() {
-        let beside = (rank + 1) % ranks == STALLED || (STALLED + 1) % ranks == rank;
-        writeln!(io::stdout(), "{}", late(rank, &done, false, beside)?)?;
+        writeln!(io::stdout(), "{}", late(rank, &done)?)?;
     }
     ended(world, boundary, begun)
 }
@@ -199,12 +185,13 @@ fn run(world: Communicator) -> Checked {
     let both = |nth: u32| match (name.as_str(), nth) {
         ("slot", 0) if begun => stop_in_the_middle(world, MpiSlot::new(world, PATIENT)?, values),
         ("slot", 0) if plan => stop_in_a_plan(world, MpiSlot::new(world, PATIENT)?, values * 8),
+        ("rma", 0) if begun => stop_in_the_middle(world, MpiRma::new(world, &window, PATIENT)?, values),
         ("early", 0) if begun => stop_in_the_middle(world, MpiStrips::early(world, PATIENT)?, values),
         ("probe", 0) if begun => stop_in_the_middle(world, MpiStrips::probing(world, PATIENT)?, values),
-        ("slot", 0) => stall(world, MpiSlot::new(world, PATIENT)?, values, false),
-        ("rma", 0) => stall(world, MpiRma::new(world, &window, PATIENT)?, values, true),
-        ("early", 0) => stall(world, MpiStrips::early(world, PATIENT)?, values, false),
-        ("probe", 0) => stall(world, MpiStrips::probing(world, PATIENT)?, values, false),
+        ("slot", 0) => stall(world, MpiSlot::new(world, PATIENT)?, values),
+        ("rma", 0) => stall(world, MpiRma::new(world, &window, PATIENT)?, values),
+        ("early", 0) => stall(world, MpiStrips::early(world, PATIENT)?, values),
+        ("probe", 0) => stall(world, MpiStrips::probing(world, PATIENT)?, values),
         ("slot", _) => again(world, MpiSlot::new(world, PATIENT)?, values),
         ("rma", _) => again(world, MpiRma::new(world, &window, PATIENT)?, values),
         ("early", _) => again(world, MpiStrips::early(world, PATIENT)?, values),

@@ -102,11 +102,6 @@ impl Ballot {
         &self.world
     }
 
-    /// Lets MPI work on what is under way.
-    pub(crate) fn progress(&self) -> Result<(), MpiError> {
-        self.world.probe(self.world.rank(), VOTE).map(|_| ())
-    }
-
     fn send(&mut self, to: u32, tag: u32, bytes: &[u8]) -> Result<(), MpiError> {
         for at in (0..self.sent.len()).rev() {
             if self.sent[at].test()?.is_some() {

@@ -3,7 +3,7 @@
 //! MPI takes a message that is shorter than the memory for it, and what was there before stays behind its end.
 
 use umbra::boundary::TransportError;
-use umbra_core::boundary::{HEAD, Head, HeadError, Live};
+use umbra_core::boundary::{HEAD, Head, HeadError, Live, bitmap_bytes};
 
 use crate::raw::{Buffer, Came};
 
@@ -47,6 +47,26 @@ pub(crate) fn inspect(
         Err(HeadError::Short) => same(rank, most, came).map(|()| None),
         Err(_) => Ok(None),
     }
+}
+
+/// Copies the head of a message that came into a slot, and compares what came with what it says; the head, if it is one.
+///
+/// # Errors
+/// [`TransportError::MessageSize`] if more came than the `room` for it, or another number of bytes than the head says, which may
+/// have `most` itself.
+pub(crate) fn in_slot(
+    rank: u32,
+    came: Option<Came>,
+    (buffer, room): (&Buffer, usize),
+    head: &mut [u8],
+    most: usize,
+) -> Result<Option<Head>, TransportError> {
+    let came = copy(rank, came, buffer, room, head)?;
+    let Some((head, _, len)) = inspect(rank, head, came, most)? else { return Ok(None) };
+    let (in_slot, first) = (head.payload - u64::from(head.overflow), HEAD + bitmap_bytes(head.channels));
+    let in_slot = usize::try_from(in_slot).unwrap_or(usize::MAX);
+    same(rank, if in_slot > 0 { first.saturating_add(in_slot) } else { len }, came)?;
+    Ok(Some(head))
 }
 
 /// Whether as many bytes came as should have.

@@ -3,7 +3,7 @@
 //! On one machine ranks share memory; between machines MPI and whatever launches it are the engine. Here are:
 //!
 //! - [`MpiSlot`] carries boundary exchange: one message a peer, into a slot that its receiver has posted before.
-//! - [`MpiRma`] puts messages into a [`Window`] of the receiver instead.
+//! - [`MpiRma`] has receivers read messages out of a [`Window`] of the sender instead.
 //! - [`MpiNodes`] shares memory within a node, and is [`MpiSlot`] between nodes.
 //! - [`MpiStrips`] does the same with a message for each strip, as mesh codes do, to compare with.
 //! - [`Bootstrap`] makes a job of the processes that `mpirun` started: numbers, node groups, agents and secret come from
@@ -14,7 +14,7 @@
 //! ballot      votes and plans
 //! heads       how long a message is by its own head
 //! slot        boundary exchange, a message a peer
-//! rma         boundary exchange, a message a peer, put where the receiver looks
+//! rma         boundary exchange, a message a peer, read where the sender has it
 //! nodes       boundary exchange, by memory within a node and by slots between nodes
 //! strips      boundary exchange, a message a strip
 //! bootstrap   a job from a communicator

@@ -18,7 +18,7 @@ usage: mpirun -n RANKS umbra-mpi COMMAND
                        --delay-us N, --seed N, --remesh N, --dealloc-count N, --largest-slot BYTES, --timeout-s N,
                        --no-verify, --json, --progress and --quiet (of rank 0, whose error output mpirun takes: ask for it),
                        --plot FILE.(html|png) (written by rank 0); and --transport slot (a message a
-                       peer), rma (the same, put where the receiver looks), nodes (memory within a
+                       peer), rma (the same, read where the sender has it), nodes (memory within a
                        node, slot between nodes; with --nodes N, so many of them on each machine),
                        early or probe (a message a strip)
   group [--nodes N]    make a job of these processes, without a configuration file, look

@@ -1,7 +1,7 @@
 //! The calls of MPI that we use, each with the memory that it works on.
 //!
 //! All errors are returned. MPI is used from one thread; none of these types can leave it. A [`Buffer`] is memory with
-//! messages under way, a [`Window`] memory that others write to.
+//! messages under way, a [`Window`] memory that others read.
 //!
 //! Source: MPI 3.1, chapters 3 (point-to-point), 5 (collectives) and 6.4.2 (`MPI_Comm_dup`, `MPI_Comm_split`,
 //! `MPI_Comm_split_type`).

@@ -1,50 +1,86 @@
-//! Boundary exchange over MPI without receives: messages are put into a window.
+//! Boundary exchange over MPI without copies on the way: receivers read messages out of a window.
 //!
-//! The window is that of the receiver. As within a machine, a message becomes visible by one word, which the receiver
-//! looks at. It is put when the message has arrived; so a receiver that sees any part of it sees all of the message.
-//! What does not fit into the slot that the receiver has chosen stays in a window of the sender, from where the
-//! receiver gets it.
+//! The window is that of the sender, who packs a message there and tells its receiver, in one word, how long it is in
+//! the slot. The receiver reads so much into the slot that it has chosen, if that has room, and exactly what did not fit.
 //!
 //! ```text
-//! stamps    a line for each rank: a word a slot, epoch and exchange of the message in it
-//! areas     for each rank: its slots, then as many for what this rank has for it and did not fit there
+//! areas     for each rank: what goes into its slots, then as many for what did not fit there
+//! tag 2n    a message into slot n is there: bytes of it in the slot
 //! ```
 //!
-//! What was put has no length of its own that could be compared with what the head says; the sender waits until all of a message
-//! has arrived, and then puts the word.
+//! Nobody waits in a call: what is told, and what is read, goes on while the exchange looks. So a rank that has died or
+//! stalls is missing at the deadline, also where the library needs it for others to read its memory.
 //!
-//! *Cost*: two puts and two flushes a message, a load a look; a copy more than within a machine. Publishing waits until
-//! the network has delivered, and so does fetching: some libraries need the other rank to call MPI for that.
+//! A message that is not as long as its head says is refused, with the rank that has sent it.
+//!
+//! *Cost*: a message of a word and a read of a window a message, one read more where not all of it fits; a copy from the
+//! field and one into it; the head of what came is read once more.
 
 use std::ops::Deref;
 use std::time::Duration;
 
 use umbra::boundary::{Held, Transport, TransportError};
-use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::atomic::Ordering;
 use umbra_core::boundary::{Entry, HEAD, Message, Peer, Place, Vote, bitmap_bytes};
 
 use crate::ballot::Ballot;
-use crate::raw::{Communicator, Window};
-use crate::slot;
+use crate::heads;
+use crate::raw::{Buffer, Came, Communicator, MpiError, Window};
+use crate::slot::{self, SLOTS};
 
-/// Two let a peer be one exchange ahead.
-const SLOTS: u32 = 2;
-/// Words of a line of stamps.
-const LINE: usize = 16;
+/// Bytes of the word that tells of a message.
+const TOLD: usize = size_of::<u64>();
 
-/// What is kept here of the messages of a peer.
-#[derive(Debug, Default)]
+/// What comes into a slot.
+#[derive(Debug)]
+struct Coming {
+    told: Buffer,
+    slot: Buffer,
+    overflow: Buffer,
+    /// Bytes that may come into the slot.
+    room: usize,
+    /// What was told, once it was.
+    came: Option<Came>,
+    /// Bytes that are read into the slot, or were.
+    bytes: Option<usize>,
+    /// Whether what did not fit is being read, or was.
+    fetched: bool,
+}
+
+impl Coming {
+    fn new(room: usize) -> Coming {
+        let [told, slot, overflow] = [TOLD, room, 0].map(Buffer::new);
+        Coming { told, slot, overflow, room, came: None, bytes: None, fetched: false }
+    }
+
+    /// How long the message for the slot is, once a rank has told it.
+    fn told(&mut self, from: u32) -> Result<Option<usize>, TransportError> {
+        if self.came.is_none() {
+            self.came = self.told.test()?;
+        }
+        let Some(came) = self.came else { return Ok(None) };
+        let size = |bytes, came| Err(TransportError::MessageSize { rank: from, bytes, came });
+        if came != Came::Bytes(TOLD) {
+            return size(TOLD as u64, came.bytes());
+        }
+        let bytes = self.told.words().and_then(<[u64]>::first).map_or(0, |word| u64::from_le(*word));
+        match usize::try_from(bytes) {
+            Ok(some) if some <= self.room => Ok(Some(some)),
+            _ => size(self.room as u64, Some(bytes)),
+        }
+    }
+}
+
+/// Both directions with one peer.
+#[derive(Debug)]
 struct Ends {
-    /// What is packed for it.
-    out: Vec<u64>,
-    /// Words in front of the first payload of a message to it.
+    /// What it is told, by slot.
+    told: [Buffer; SLOTS as usize],
+    into: [Coming; SLOTS as usize],
+    /// Bytes in front of the first payload of a message to it.
     head: usize,
-    /// What was fetched from it, by slot.
-    fetched: [Option<Vec<u64>>; SLOTS as usize],
-    /// Stamps that were taken.
-    taken: [u64; SLOTS as usize],
-    /// Those of the messages that were looked at last: only these can be taken. What was put there since is another.
-    seen: [u64; SLOTS as usize],
+    /// The same of a message from it.
+    head_of: usize,
 }
 
 /// One rank's end, over a window that is lent or shared.
@@ -54,15 +90,15 @@ pub struct MpiRma<W> {
     window: W,
     /// Words of the largest message.
     capacity: usize,
-    /// By rank.
-    peers: Vec<Ends>,
+    /// By rank; `None` for those that nothing is exchanged with.
+    peers: Vec<Option<Ends>>,
 }
 
 impl MpiRma<&Window> {
     /// Words of the [`Window`] that so many ranks need for messages of so many bytes, their heads counted.
     #[must_use]
     pub const fn words(ranks: u32, message: u32) -> usize {
-        ranks as usize * (LINE + 2 * SLOTS as usize * (message as usize).div_ceil(8))
+        ranks as usize * 2 * SLOTS as usize * (message as usize).div_ceil(8)
     }
 }
 
@@ -73,45 +109,41 @@ impl<W: Deref<Target = Window>> MpiRma<W> {
     /// # Errors
     /// [`TransportError::Silent`] names who did not come.
     pub fn new(world: Communicator, window: W, deadline: Option<Duration>) -> Result<MpiRma<W>, TransportError> {
-        let ranks = world.size() as usize;
-        let capacity = (window.len() / ranks.max(1)).saturating_sub(LINE) / (2 * SLOTS as usize);
-        let peers = (0..ranks).map(|_| Ends::default()).collect();
-        // Epochs begin again, so a stamp of the ends before could be the one of a message to come.
-        let clear = || {
-            window.sync()?;
-            window.words().iter().take(ranks * LINE).for_each(|stamp| stamp.store(0, Ordering::Relaxed));
-            Ok(window.sync()?)
-        };
-        let ballot = Ballot::new(world, deadline, clear)?;
-        Ok(MpiRma { ballot, window, capacity, peers })
+        let capacity = window.len() / (world.size() as usize * 2 * SLOTS as usize).max(1);
+        let ballot = Ballot::new(world, deadline, || Ok(()))?;
+        Ok(MpiRma { peers: (0..world.size()).map(|_| None).collect(), ballot, window, capacity })
     }
 
     fn ends(&self, rank: u32) -> Result<&Ends, TransportError> {
         let none = TransportError::NoRank { rank, ranks: self.peers.len() as u32 };
-        self.peers.get(rank as usize).ok_or(none)
+        self.peers.get(rank as usize).and_then(Option::as_ref).ok_or(none)
     }
 
     fn ends_mut(&mut self, rank: u32) -> Result<&mut Ends, TransportError> {
         let none = TransportError::NoRank { rank, ranks: self.peers.len() as u32 };
-        self.peers.get_mut(rank as usize).ok_or(none)
+        self.peers.get_mut(rank as usize).and_then(Option::as_mut).ok_or(none)
     }
 
-    /// Where a rank's stamp of a slot is, in the window of its receiver.
-    const fn stamp(from: u32, slot: u32) -> usize {
-        from as usize * LINE + (slot % SLOTS) as usize
+    /// Where what goes into a rank's slot begins in the window of its sender, or what does not fit there.
+    const fn area(&self, to: u32, slot: u32, overflow: bool) -> usize {
+        let nth = (to as usize * 2 + overflow as usize) * SLOTS as usize + (slot % SLOTS) as usize;
+        nth * self.capacity
     }
 
-    /// Where a slot for messages from that rank begins, or what did not fit there of those to it.
-    const fn area(&self, rank: u32, slot: u32, overflow: bool) -> usize {
-        let nth = (rank as usize * 2 + overflow as usize) * SLOTS as usize + (slot % SLOTS) as usize;
-        self.peers.len() * LINE + nth * self.capacity
-    }
-
-    /// So many words of this rank's window.
-    fn own(&self, area: usize, first: usize, len: usize) -> Result<&[AtomicU64], TransportError> {
-        let (end, capacity) = ((first + len) as u64 * 8, self.capacity as u64 * 8);
-        let words = self.window.words().get(area + first..area + first + len);
-        words.filter(|_| end <= capacity).ok_or(TransportError::SlotTooSmall { end, capacity })
+    /// Writes words of a message into this rank's window, from one of an area on.
+    fn store(
+        &self,
+        area: usize,
+        first: usize,
+        values: impl ExactSizeIterator<Item = u64>,
+    ) -> Result<(), TransportError> {
+        let (end, capacity) = (first + values.len(), self.capacity);
+        let words = self.window.words().get(area + first..area + end).filter(|_| end <= capacity);
+        let [end, capacity] = [end, capacity].map(|words| words as u64 * 8);
+        for (word, value) in words.ok_or(TransportError::SlotTooSmall { end, capacity })?.iter().zip(values) {
+            word.store(value, Ordering::Relaxed);
+        }
+        Ok(())
     }
 }
 
@@ -129,104 +161,108 @@ impl<W: Deref<Target = Window>> Transport for MpiRma<W> {
     }
 
     fn plans(&mut self, _epoch: u32, peers: &[Peer], entries: &[Entry]) -> Result<(), TransportError> {
+        let world = *self.ballot.world();
+        // Nothing is under way but the receives that were posted for exchanges that never were.
+        self.peers.iter_mut().for_each(|ends| *ends = None);
         for peer in peers {
-            let out = peer.out();
-            let head = HEAD + bitmap_bytes(out.len() as u32);
+            let (out, rank) = (peer.out(), peer.rank());
+            let [head, head_of] = [&out, &peer.inbound()].map(|entries| HEAD + bitmap_bytes(entries.len() as u32));
             let payload: u64 = entries[out.start as usize..out.end as usize].iter().map(Entry::bytes).sum();
             let (end, capacity) = (head as u64 + payload, self.capacity as u64 * 8);
             if end > capacity {
                 return Err(TransportError::SlotTooSmall { end, capacity });
             }
-            let ends = self.ends_mut(peer.rank())?;
-            (ends.head, ends.out) = (head / 8, vec![0; end as usize / 8]);
+            let mut into = [(); SLOTS as usize].map(|()| Coming::new(peer.slot_bytes() as usize));
+            for (slot, coming) in (0..).zip(&mut into) {
+                coming.told.receive(&world, rank, slot::tags(slot).0, TOLD)?;
+            }
+            let none = TransportError::NoRank { rank, ranks: self.peers.len() as u32 };
+            let told = [(); SLOTS as usize].map(|()| Buffer::new(TOLD));
+            *self.peers.get_mut(rank as usize).ok_or(none)? = Some(Ends { told, into, head, head_of });
         }
         Ok(())
     }
 
-    fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
-        match place {
-            Place::Slot(at) => slot::store(&mut self.ends_mut(to)?.out, at as usize / 8 + behind, values),
-            Place::Overflow(at) => {
-                let words = self.own(self.area(to, slot, true), at as usize / 8 + behind, values.len())?;
-                for (word, value) in words.iter().zip(values) {
-                    word.store(value.to_bits().to_le(), Ordering::Relaxed);
-                }
-                Ok(())
-            }
-        }
+    fn may_write(&mut self, to: u32, slot: u32) -> Result<bool, TransportError> {
+        Ok(self.ends_mut(to)?.told[(slot % SLOTS) as usize].test()?.is_some())
     }
 
-    fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
-        let (to, from) = (message.rank, self.rank());
-        let area = self.area(from, message.slot, false);
+    fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
+        let (at, overflow) = match place {
+            Place::Slot(at) => (at, false),
+            Place::Overflow(at) => (at, true),
+        };
+        let words = values.iter().map(|value| value.to_bits().to_le());
+        self.store(self.area(to, slot, overflow), at as usize / 8 + behind, words)
+    }
+
+    fn publish(&mut self, message: &Message, _epoch: u32, head: &[u8]) -> Result<(), TransportError> {
+        let (to, world) = (message.rank, *self.ballot.world());
+        let words = head.as_chunks::<8>().0.iter().map(|bytes| u64::from_ne_bytes(*bytes));
+        self.store(self.area(to, message.slot, false), 0, words)?;
+        self.window.sync()?;
         let ends = self.ends_mut(to)?;
-        for (word, bytes) in ends.out.iter_mut().zip(head.as_chunks::<8>().0) {
-            *word = u64::from_ne_bytes(*bytes);
-        }
-        let words = if message.in_slot > 0 { ends.head + message.in_slot as usize / 8 } else { head.len() / 8 };
-        let (ends, capacity) = (self.ends(to)?, self.capacity as u64 * 8);
-        let whole = ends.out.get(..words).ok_or(TransportError::SlotTooSmall { end: words as u64 * 8, capacity })?;
-        if message.overflow > 0 {
-            self.window.sync()?;
-        }
-        self.window.put(to, area, whole)?;
-        let stamp = u64::from(epoch) << 32 | u64::from(message.sequence);
-        Ok(self.window.put(to, Self::stamp(from, message.slot), &[stamp])?)
+        let bytes = if message.in_slot > 0 { ends.head + message.in_slot as usize } else { head.len() };
+        let told = &mut ends.told[(message.slot % SLOTS) as usize];
+        told.test()?;
+        let word = told.words_mut().and_then(<[u64]>::first_mut);
+        *word.ok_or(MpiError { call: "MPI_Isend", code: -1 })? = (bytes as u64).to_le();
+        Ok(told.send(&world, to, slot::tags(message.slot).0, 0..TOLD)?)
     }
 
     fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError> {
-        self.window.sync()?;
-        // ORDERING: acquire; the sender has put the stamp when the message was there.
-        let stamp = self.window.words().get(Self::stamp(from, slot)).map_or(0, |word| word.load(Ordering::Acquire));
-        let ends = self.ends_mut(from)?;
-        if stamp == ends.taken[(slot % SLOTS) as usize] {
-            // Some libraries let others write only while this process is in a call that receives.
-            self.ballot.progress()?;
+        let (area, window) = (self.area(self.rank(), slot, false), &*self.window);
+        let none = TransportError::NoRank { rank: from, ranks: self.peers.len() as u32 };
+        let ends = self.peers.get_mut(from as usize).and_then(Option::as_mut).ok_or(none)?;
+        let coming = &mut ends.into[(slot % SLOTS) as usize];
+        let bytes = match coming.bytes {
+            Some(bytes) => bytes,
+            None => {
+                let Some(bytes) = coming.told(from)? else { return Ok(false) };
+                coming.slot.get(window, from, area, bytes)?;
+                *coming.bytes.insert(bytes)
+            }
+        };
+        if coming.slot.test()?.is_none() {
             return Ok(false);
         }
-        ends.seen[(slot % SLOTS) as usize] = stamp;
-        let words = self.own(self.area(from, slot, false), 0, head.len() / 8)?;
-        for (to, word) in head.as_chunks_mut::<8>().0.iter_mut().zip(words) {
-            *to = word.load(Ordering::Relaxed).to_ne_bytes();
-        }
+        heads::in_slot(from, Some(Came::Bytes(bytes)), (&coming.slot, coming.room), head, ends.head_of)?;
         Ok(true)
     }
 
     fn fetch(&mut self, from: u32, slot: u32, bytes: u32) -> Result<bool, TransportError> {
-        let area = self.area(self.rank(), slot, true);
+        let (area, window) = (self.area(self.rank(), slot, true), &*self.window);
         let (end, capacity) = (u64::from(bytes), self.capacity as u64 * 8);
         if end > capacity {
             return Err(TransportError::SlotTooSmall { end, capacity });
         }
-        let at = (slot % SLOTS) as usize;
-        if self.ends(from)?.fetched[at].is_none() {
-            let mut words = vec![0; bytes.div_ceil(8) as usize];
-            self.window.get(from, area, &mut words)?;
-            self.ends_mut(from)?.fetched[at] = Some(words);
+        let none = TransportError::NoRank { rank: from, ranks: self.peers.len() as u32 };
+        let ends = self.peers.get_mut(from as usize).and_then(Option::as_mut).ok_or(none)?;
+        let coming = &mut ends.into[(slot % SLOTS) as usize];
+        if !coming.fetched {
+            coming.overflow.resize(bytes as usize);
+            coming.overflow.get(window, from, area, bytes as usize)?;
+            coming.fetched = true;
         }
-        Ok(true)
+        Ok(coming.overflow.test()?.is_some())
     }
 
-    fn taken(&mut self, from: u32, slot: u32, _room: u32) -> Result<(), TransportError> {
-        let (ends, slot) = (self.ends_mut(from)?, (slot % SLOTS) as usize);
-        (ends.fetched[slot], ends.taken[slot]) = (None, ends.seen[slot]);
-        Ok(())
+    fn taken(&mut self, from: u32, slot: u32, room: u32) -> Result<(), TransportError> {
+        let (world, (tag, _)) = (*self.ballot.world(), slot::tags(slot));
+        let coming = &mut self.ends_mut(from)?.into[(slot % SLOTS) as usize];
+        (coming.came, coming.bytes, coming.fetched, coming.room) = (None, None, false, room as usize);
+        coming.overflow.resize(0);
+        coming.slot.resize(room as usize);
+        Ok(coming.told.receive(&world, from, tag, TOLD)?)
     }
 
     fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
-        match place {
-            Place::Slot(at) => {
-                let words = self.own(self.area(from, slot, false), at as usize / 8 + behind, into.len())?;
-                for (value, word) in into.iter_mut().zip(words) {
-                    *value = f64::from_bits(u64::from_le(word.load(Ordering::Relaxed)));
-                }
-                Ok(())
-            }
-            Place::Overflow(at) => {
-                let fetched = self.ends(from)?.fetched[(slot % SLOTS) as usize].as_deref().unwrap_or(&[]);
-                slot::load(fetched, at as usize / 8 + behind, into)
-            }
-        }
+        let coming = &self.ends(from)?.into[(slot % SLOTS) as usize];
+        let (buffer, at) = match place {
+            Place::Slot(at) => (&coming.slot, at),
+            Place::Overflow(at) => (&coming.overflow, at),
+        };
+        slot::load(buffer.words().unwrap_or(&[]), at as usize / 8 + behind, into)
     }
 
     fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError> {
@@ -238,11 +274,11 @@ impl<W: Deref<Target = Window>> Transport for MpiRma<W> {
     }
 
     fn held(&self) -> Option<Held> {
-        // The window has one size for ever: a half of it for slots, a half for what does not fit there.
-        let words = |of: fn(&Ends) -> usize| self.peers.iter().map(of).sum::<usize>() as u64 * 8;
-        let half = self.peers.len() as u64 * u64::from(SLOTS) * self.capacity as u64 * 8;
-        let fetched = words(|ends| ends.fetched.iter().flatten().map(Vec::len).sum());
-        Some(Held { receive: half + fetched, send: half + words(|ends| ends.out.len()) })
+        // The window has one size for ever.
+        let send = (self.peers.len() * 2 * SLOTS as usize * self.capacity * 8) as u64;
+        let into = self.peers.iter().flatten().flat_map(|ends| &ends.into);
+        let receive = into.map(|coming| coming.slot.bytes() + coming.overflow.bytes()).sum();
+        Some(Held { receive, send })
     }
 
     fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {

@@ -27,7 +27,7 @@ use crate::heads;
 use crate::raw::{Buffer, Came, Communicator};
 
 /// Two let a peer be one exchange ahead. With more, a sender could know of a slot before the receiver has posted it.
-const SLOTS: u32 = 2;
+pub(crate) const SLOTS: u32 = 2;
 
 /// Bytes of the word in front of what did not fit.
 const NAME: usize = size_of::<u64>();
@@ -128,7 +128,8 @@ impl MpiSlot {
     }
 }
 
-const fn tags(slot: u32) -> (u32, u32) {
+/// Of the message into a slot, and of what belongs to it.
+pub(crate) const fn tags(slot: u32) -> (u32, u32) {
     (2 * (slot % SLOTS), 2 * (slot % SLOTS) + 1)
 }
 
@@ -233,14 +234,8 @@ impl Transport for MpiSlot {
         if two.came.is_none() {
             return Ok(false);
         }
-        let came = heads::copy(from, two.came, &two.slot, two.room, head)?;
-        let inspected = heads::inspect(from, head, came, most)?;
-        two.name = inspected.as_ref().map(|(head, ..)| name(head.epoch, head.sequence));
-        if let Some((head, _, len)) = inspected {
-            let (in_slot, first) = (head.payload - u64::from(head.overflow), HEAD + bitmap_bytes(head.channels));
-            let in_slot = usize::try_from(in_slot).unwrap_or(usize::MAX);
-            heads::same(from, if in_slot > 0 { first.saturating_add(in_slot) } else { len }, came)?;
-        }
+        let inspected = heads::in_slot(from, two.came, (&two.slot, two.room), head, most)?;
+        two.name = inspected.map(|head| name(head.epoch, head.sequence));
         Ok(true)
     }
 

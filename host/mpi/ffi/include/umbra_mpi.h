@@ -33,10 +33,9 @@ extern "C" {
 /* ---- boundary exchange between the processes of a communicator ---- */
 
 #define UMBRA_MPI_SLOT 0            /* one message a peer, received where the receiver has memory for it */
-#define UMBRA_MPI_RMA 1             /* one message a peer, put into a window of the receiver (MPI_Put): messages need no receive,
-                                     * but who puts one waits until it has arrived, in some libraries until the receiver calls MPI,
-                                     * whatever the deadline is. -UMBRA_ESYSTEM: the windows of this library are no memory that
-                                     * both sides see */
+#define UMBRA_MPI_RMA 1             /* one message a peer, read out of a window of the sender (MPI_Rget), who tells its length in one
+                                     * word; in some libraries that goes on only while the sender calls MPI. -UMBRA_ESYSTEM: the
+                                     * windows of this library are no memory that both sides see */
 #define UMBRA_MPI_NODES 2           /* as UMBRA_MPI_SLOT between nodes, and memory that all share within a node, which costs less
                                      * than messages; a process of the node that was killed is named soon. -UMBRA_ESYSTEM of a build, on
                                      * all: a process has no memory in common with its node, the detail says which and why */

@@ -25,8 +25,8 @@ const NODES: u32 = 2;
 /// A message a peer, into a slot that it has posted.
 struct Slots(Communicator);
 
-/// A message a peer, put into its window.
-struct Puts {
+/// A message a peer, read out of the window of its sender.
+struct Reads {
     world: Communicator,
     /// None once it is given back.
     window: RefCell<Option<Rc<Window>>>,
@@ -64,7 +64,7 @@ impl Ends for Slots {
     }
 }
 
-impl Ends for Puts {
+impl Ends for Reads {
     type End = MpiRma<Rc<Window>>;
 
     fn rank(&self) -> u32 {
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn umbra_mpi_fabric_create(
             return unsafe { keep_fabric(asked, Alone::new(Shares { world, nodes, message }, up), fabric) };
         }
         let window = Window::allocate(&world, words(&asked)).map_err(|e| Failure::new(Code::System, e))?;
-        let puts = Puts { world, window: RefCell::new(Some(Rc::new(window))) };
+        let puts = Reads { world, window: RefCell::new(Some(Rc::new(window))) };
         // SAFETY: as above.
         unsafe { keep_fabric(asked, Alone::new(puts, up), fabric) }
     })
@@ -168,7 +168,7 @@ pub extern "C" fn umbra_mpi_fabric_free(fabric: u64) -> c_int {
     enter(|| {
         let slots = || of_this_kind(end_fabric(fabric, |slots: &Slots| end(&slots.0)));
         let shares = || of_this_kind(end_fabric(fabric, |shares: &Shares| end(&shares.world)));
-        let puts = |puts: &Puts| {
+        let puts = |puts: &Reads| {
             end(&puts.world)?;
             let window = puts.window.take().and_then(Rc::into_inner);
             let window = window.ok_or_else(|| Failure::new(Code::InUse, LIVES))?;

@@ -3,7 +3,7 @@
 //! A [`Buffer`] owns its memory and the operation that is under way on it, so nobody reads or writes what a send or a
 //! receive still uses, and no storage is given back before.
 //!
-//! Source: MPI 3.1, chapter 3 (point-to-point).
+//! Source: MPI 3.1, chapter 3 (point-to-point), and 11.3.5 (requests of one-sided communication, which are never freed).
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use mpi::ffi;
 
-use super::{Communicator, MpiError, SUCCESS, check, count, received};
+use super::{Communicator, MpiError, SUCCESS, Window, check, count, received};
 
 /// How long receives that are dropped may take to end.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -56,6 +56,8 @@ enum Way {
     Idle,
     Out,
     In,
+    /// Out of another process's window.
+    Read,
 }
 
 /// How often in a row a buffer may be asked to have less before it has.
@@ -173,7 +175,22 @@ impl Buffer {
         Ok(())
     }
 
-    /// Whether what was under way has ended; with what came, no bytes if nothing was to come.
+    /// Starts to read so many bytes, whole words, of another process's window into the first ones, from a word there on.
+    ///
+    /// # Errors
+    /// [`MpiError`], with the code -1 if something is under way, or there are fewer bytes here or there.
+    pub(crate) fn get(&mut self, window: &Window, from: u32, at: usize, bytes: usize) -> Result<(), MpiError> {
+        let words = bytes.div_ceil(8);
+        if !self.is_idle() || words > self.words.len() {
+            return Err(MpiError { call: "MPI_Rget", code: -1 });
+        }
+        // SAFETY: the vector has these words; it is neither read, changed nor dropped before `test` or `drop` has seen the end.
+        self.requests.push(unsafe { window.get(from, at, words, self.words.as_mut_ptr()) }?);
+        self.way = Way::Read;
+        Ok(())
+    }
+
+    /// Whether what was under way has ended; with what came, no bytes if no message was to come.
     ///
     /// # Errors
     /// [`MpiError`].
@@ -205,7 +222,7 @@ impl Buffer {
 }
 
 impl Drop for Buffer {
-    /// A receive is cancelled. What is still being sent keeps its memory: to lose it is safe, to use it again is not.
+    /// A receive is cancelled, and what is being read waited for. What is still being sent keeps its memory: to lose it is safe, to use it again is not.
     fn drop(&mut self) {
         if self.way == Way::Out {
             // Nobody may have asked since it was sent.
@@ -214,15 +231,16 @@ impl Drop for Buffer {
         match self.way {
             Way::Idle => {}
             Way::Out => std::mem::forget(std::mem::take(&mut self.words)),
-            Way::In => self.cancel(),
+            Way::In | Way::Read => self.cancel(),
         }
     }
 }
 
 impl Buffer {
-    /// Cancels a receive, and waits until it has ended, for so long as it may.
+    /// Cancels a receive, and waits until it has ended, for so long as it may. What is read of a window cannot be cancelled.
     fn cancel(&mut self) {
-        for request in &mut self.requests {
+        let is_receive = self.way == Way::In;
+        for request in self.requests.iter_mut().filter(|_| is_receive) {
             // SAFETY: the request of a receive under way. Whether it was cancelled shows below.
             let _ = unsafe { ffi::MPI_Cancel(request) };
         }
@@ -238,8 +256,10 @@ impl Buffer {
                     std::thread::yield_now();
                     continue;
                 }
-                // SAFETY: as above; the library keeps what it needs until the receive has ended.
-                let _ = unsafe { ffi::MPI_Request_free(request) };
+                if is_receive {
+                    // SAFETY: as above; the library keeps what it needs until the receive has ended.
+                    let _ = unsafe { ffi::MPI_Request_free(request) };
+                }
             }
             if code != SUCCESS || flag == 0 {
                 // The library may write there as long as the process lives, so nobody else gets this memory any more.

@@ -1,6 +1,6 @@
-//! Memory of each process of a communicator that all others can write and read.
+//! Memory of each process of a communicator that all others can read.
 //!
-//! The epoch in which the others may do so lasts as long as the window. Its owner reads and writes it meanwhile, by
+//! The epoch in which the others may do so lasts as long as the window. Its owner writes it meanwhile, by
 //! words, which is defined where the memory model is `MPI_WIN_UNIFIED`: on all machines with coherent caches. A library
 //! with the other model, `MPI_WIN_SEPARATE`, is refused: there even words of their own may not be stored by the owner
 //! while others put theirs.
@@ -139,30 +139,27 @@ impl Window {
         if end > self.words { Err(outside) } else { Ok((at as ffi::MPI_Aint, count(call, len)?)) }
     }
 
-    /// Writes words at a process, from a place on; they are there when this returns.
-    pub(crate) fn put(&self, to: u32, at: usize, words: &[u64]) -> Result<(), MpiError> {
-        let (call, to) = ("MPI_Put", to as c_int);
-        let (at, len) = self.part(call, at, words.len())?;
+    /// Starts to read words of a process, from a place on.
+    ///
+    /// # Safety
+    /// Nobody uses so many words from `to` on before the request has ended, and they are valid until then.
+    pub(super) unsafe fn get(
+        &self,
+        from: u32,
+        at: usize,
+        len: usize,
+        to: *mut u64,
+    ) -> Result<ffi::MPI_Request, MpiError> {
+        let (call, from) = ("MPI_Rget", from as c_int);
+        let (at, len) = self.part(call, at, len)?;
         // SAFETY: a constant of the library.
         let kind = unsafe { ffi::RSMPI_UINT64_T };
-        let from = words.as_ptr().cast::<c_void>();
-        // SAFETY: the words are there until the flush below has ended, and the part is within every window.
-        check(call, unsafe { ffi::MPI_Put(from, len, kind, to, at, len, kind, self.raw) })?;
-        // SAFETY: the epoch is open.
-        check("MPI_Win_flush", unsafe { ffi::MPI_Win_flush(to, self.raw) })
-    }
-
-    /// Reads words of a process, from a place on.
-    pub(crate) fn get(&self, from: u32, at: usize, words: &mut [u64]) -> Result<(), MpiError> {
-        let (call, from) = ("MPI_Get", from as c_int);
-        let (at, len) = self.part(call, at, words.len())?;
-        // SAFETY: a constant of the library.
-        let kind = unsafe { ffi::RSMPI_UINT64_T };
-        let to = words.as_mut_ptr().cast::<c_void>();
-        // SAFETY: the words are borrowed until the flush below has ended, and the part is within every window.
-        check(call, unsafe { ffi::MPI_Get(to, len, kind, from, at, len, kind, self.raw) })?;
-        // SAFETY: the epoch is open.
-        check("MPI_Win_flush", unsafe { ffi::MPI_Win_flush(from, self.raw) })
+        let (to, mut request) = (to.cast::<c_void>(), MaybeUninit::uninit());
+        // SAFETY: as the caller promises, and the part is within every window.
+        let code = unsafe { ffi::MPI_Rget(to, len, kind, from, at, len, kind, self.raw, request.as_mut_ptr()) };
+        check(call, code)?;
+        // SAFETY: the call has written it.
+        Ok(unsafe { request.assume_init() })
     }
 
     /// Gives the memory back. All processes call this, and it waits for all.
