@@ -19,7 +19,7 @@
 //! Invariants: a slot is in the free list exactly if its count is zero; its generation moves on when its
 //! last holder leaves, so no id outlives its value.
 //!
-//! *Cost*: every operation is O(1) and touches the slot named and at most two free neighbours in the list.
+//! *Cost*: every operation is O(1) and touches the slot named, or that taken, and no other.
 
 use crate::error::{Full, Stale};
 use crate::id::{Generation, Id};
@@ -32,14 +32,23 @@ pub struct Slot<T> {
     generation: Generation,
     /// Holders; zero in the free list.
     count: u32,
-    prev: u32,
+    /// The free slot behind it in the list, while it is free.
     next: u32,
     value: Option<T>,
 }
 
 impl<T> Slot<T> {
     /// A slot that was never taken.
-    pub const EMPTY: Self = Slot { generation: Generation::FIRST, count: 0, prev: NIL, next: NIL, value: None };
+    pub const EMPTY: Self = Slot { generation: Generation::FIRST, count: 0, next: NIL, value: None };
+
+    /// Puts it, whose value was taken out, in front of the free ones.
+    #[inline(always)]
+    fn free(&mut self, id: Id<T>, head: &mut u32, len: &mut u32) {
+        self.count = 0;
+        self.generation = self.generation.next();
+        self.next = core::mem::replace(head, id.index());
+        *len -= 1;
+    }
 }
 
 impl<T> Default for Slot<T> {
@@ -71,8 +80,7 @@ impl<S> Slots<S> {
             // A slot that was in use before gets a new generation, so ids of the earlier table are stale.
             let generation = if slot.value.is_some() { slot.generation.next() } else { slot.generation };
             let next = if index + 1 < count { index + 1 } else { NIL };
-            let prev = index.checked_sub(1).unwrap_or(NIL);
-            *slot = Slot { generation, count: 0, prev, next, value: None };
+            *slot = Slot { generation, count: 0, next, value: None };
         }
         Slots { slots, head: if count == 0 { NIL } else { 0 }, len: 0 }
     }
@@ -117,33 +125,13 @@ impl<S> Slots<S> {
     where
         S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
     {
-        self.take_at(self.head, value)
-    }
-
-    /// Puts a value into exactly this slot, with one holder.
-    ///
-    /// # Errors
-    /// [`Full`] with the value if the slot is taken or does not exist.
-    #[inline(always)]
-    pub fn take_at<T>(&mut self, index: u32, value: T) -> Result<Id<T>, Full<T>>
-    where
-        S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
-    {
-        let all = self.slots.as_mut();
-        let Some(slot) = all.get_mut(index as usize).filter(|slot| slot.count == 0) else { return Err(Full(value)) };
-        let (prev, next) = (slot.prev, slot.next);
+        let index = self.head;
+        let Some(slot) = self.slots.as_mut().get_mut(index as usize) else { return Err(Full(value)) };
+        self.head = slot.next;
         slot.count = 1;
         slot.value = Some(value);
-        let id = Id::new(index, slot.generation);
-        match all.get_mut(prev as usize) {
-            Some(prev) => prev.next = next,
-            None => self.head = next,
-        }
-        if let Some(next) = all.get_mut(next as usize) {
-            next.prev = prev;
-        }
         self.len += 1;
-        Ok(id)
+        Ok(Id::new(index, slot.generation))
     }
 
     /// Adds a holder and returns how many there are.
@@ -154,7 +142,7 @@ impl<S> Slots<S> {
     where
         S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
     {
-        let slot = self.slot_mut(id)?;
+        let slot = held(&mut self.slots, id)?;
         slot.count = slot.count.checked_add(1).ok_or(Stale)?;
         Ok(slot.count)
     }
@@ -167,12 +155,14 @@ impl<S> Slots<S> {
     where
         S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
     {
-        let slot = self.slot_mut(id)?;
+        let slot = held(&mut self.slots, id)?;
         if slot.count > 1 {
             slot.count -= 1;
             return Ok(None);
         }
-        self.remove(id).map(Some)
+        let value = slot.value.take();
+        slot.free(id, &mut self.head, &mut self.len);
+        Ok(value)
     }
 
     /// Takes the value out whatever its number of holders; their ids are stale from now on.
@@ -184,8 +174,9 @@ impl<S> Slots<S> {
     where
         S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
     {
-        let value = self.slot_mut(id)?.value.take().ok_or(Stale)?;
-        self.free(id);
+        let slot = held(&mut self.slots, id)?;
+        let value = slot.value.take().ok_or(Stale)?;
+        slot.free(id, &mut self.head, &mut self.len);
         Ok(value)
     }
 
@@ -198,28 +189,10 @@ impl<S> Slots<S> {
     where
         S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
     {
-        self.slot_mut(id)?.value = None;
-        self.free(id);
+        let slot = held(&mut self.slots, id)?;
+        slot.value = None;
+        slot.free(id, &mut self.head, &mut self.len);
         Ok(())
-    }
-
-    /// Puts the slot of an id, whose value was taken out, in front of the free ones.
-    #[inline(always)]
-    fn free<T>(&mut self, id: Id<T>)
-    where
-        S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
-    {
-        let head = self.head;
-        let Some(slot) = self.slots.as_mut().get_mut(id.index() as usize) else { return };
-        slot.count = 0;
-        slot.generation = slot.generation.next();
-        slot.prev = NIL;
-        slot.next = head;
-        if let Some(next) = self.slots.as_mut().get_mut(head as usize) {
-            next.prev = id.index();
-        }
-        self.head = id.index();
-        self.len -= 1;
     }
 
     /// The value, if it is still there.
@@ -247,7 +220,7 @@ impl<S> Slots<S> {
     where
         S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
     {
-        self.slot_mut(id)?.value.as_mut().ok_or(Stale)
+        held(&mut self.slots, id)?.value.as_mut().ok_or(Stale)
     }
 
     /// The current id and value of a slot, if it is taken.
@@ -270,13 +243,11 @@ impl<S> Slots<S> {
             .zip(self.slots.as_ref())
             .filter_map(|(index, slot)| slot.value.as_ref().map(|value| (Id::new(index, slot.generation), value)))
     }
+}
 
-    #[inline]
-    fn slot_mut<T>(&mut self, id: Id<T>) -> Result<&mut Slot<T>, Stale>
-    where
-        S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
-    {
-        let slot = self.slots.as_mut().get_mut(id.index() as usize).ok_or(Stale)?;
-        if slot.count > 0 && slot.generation == id.generation() { Ok(slot) } else { Err(Stale) }
-    }
+/// The slot that an id names, if its value is still there.
+#[inline]
+fn held<T>(slots: &mut impl AsMut<[Slot<T>]>, id: Id<T>) -> Result<&mut Slot<T>, Stale> {
+    let slot = slots.as_mut().get_mut(id.index() as usize).ok_or(Stale)?;
+    if slot.count > 0 && slot.generation == id.generation() { Ok(slot) } else { Err(Stale) }
 }

@@ -8,7 +8,6 @@ use umbra_core::slots::{Slot, Slots};
 #[derive(Clone, Debug)]
 enum Step {
     Take,
-    TakeAt(u32),
     Retain(usize),
     Release(usize),
     Remove(usize),
@@ -17,7 +16,6 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => Just(Step::Take),
-        1 => (0u32..20).prop_map(Step::TakeAt),
         2 => any::<usize>().prop_map(Step::Retain),
         5 => any::<usize>().prop_map(Step::Release),
         1 => any::<usize>().prop_map(Step::Remove),
@@ -54,17 +52,6 @@ proptest! {
                         prop_assert!(back == value && live.len() == capacity && next.is_none());
                     }
                 },
-                Step::TakeAt(index) => {
-                    let place = free.iter().position(|&i| i == index);
-                    match slots.take_at(index, value) {
-                        Ok(id) => {
-                            prop_assert_eq!(id.index(), index);
-                            free.remove(place.unwrap());
-                            live.push(Held { id, value, count: 1 });
-                        }
-                        Err(Full(back)) => prop_assert!(back == value && place.is_none()),
-                    }
-                }
                 Step::Retain(i) if !live.is_empty() => {
                     let i = i % live.len();
                     live[i].count += 1;
