@@ -1,4 +1,4 @@
-//! Boundary exchange over MPI without copies on the way: receivers read messages out of a window.
+//! Boundary exchange over MPI whose messages stay with their sender to be read.
 //!
 //! The window is that of the sender, who packs a message there and tells its receiver, in one word, how long it is in
 //! the slot. The receiver reads so much into the slot that it has chosen, if that has room, and exactly what did not fit.
