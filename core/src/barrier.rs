@@ -21,7 +21,7 @@
 //! ```
 //!
 //! Guaranteed, whichever processes are killed or stopped at whatever instruction: one process at a time hands out, and
-//! the word names it. A party notes its round in a word of its own before it is counted, so when it is dead whoever
+//! the word names it. A party notes its round in a word of its process before it is counted, so when it is dead whoever
 //! buries it [finds](Rounds::forsake) that the round cannot be completed, and breaks it; the same if it died handing
 //! out, and then what was not handed out is owed. One message may be sent twice then, of a round that is broken. Who
 //! was stopped while he handed out holds up his round and a [reset](Rounds::reset), until he goes on or dies.
@@ -30,7 +30,10 @@
 //! whether it is one of two steps, whether it shall be whole again when all is handed out, a bit that is zero, who hands
 //! out (13 bits, its number plus one), and parties that were counted and not told (14 bits).
 //!
-//! *Cost*: one compare-and-swap a party, and one addition a message.
+//! A note: its round plus one (32 bits), how many more parties of the process noted that round (31 bits), and whether they
+//! wait for messages.
+//!
+//! *Cost*: one compare-and-swap a party and another one for its note, and one addition a message.
 
 use core::fmt;
 
@@ -54,6 +57,10 @@ const TELLER: u64 = 0x1fff << TELLER_AT;
 const COUNT: u64 = (1 << TELLER_AT) - 1;
 /// In a note: its party waits for a message.
 const IN_STEPS: u64 = 1 << 63;
+/// In a note: one more party of the same process noted the same round.
+const MORE: u64 = 1 << 32;
+const NOTED_ROUND: u64 = MORE - 1;
+const MORES: u64 = IN_STEPS - MORE;
 
 /// The word of a barrier for so many parties; copies are cheap.
 #[derive(Clone, Copy, Debug)]
@@ -161,9 +168,22 @@ const fn teller(number: u16) -> u64 {
     (number as u64 + 1) << TELLER_AT & TELLER
 }
 
-/// Takes a note back for another one, unless another thread of the process, in the next round by now, has written over it.
+const fn is_of_one_round(note: u64, other: u64) -> bool {
+    (note ^ other) & NOTED_ROUND == 0
+}
+
+/// Notes a party, beside others of the process in the same round; the note before.
+fn announce(noted: &AtomicU64, note: u64) -> u64 {
+    let beside = |before: u64| if is_of_one_round(before, note) { (before | note).wrapping_add(MORE) } else { note };
+    noted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| Some(beside(now))).unwrap_or_else(|now| now)
+}
+
+/// Takes the note of one party back, the last one's for another note, unless another thread of the process, in the next round
+/// by now, has written over it.
 fn withdraw(noted: &AtomicU64, note: u64, to: u64) {
-    let _ = noted.compare_exchange(note, to, Ordering::Relaxed, Ordering::Relaxed);
+    let left = |now: u64| if now & MORES == 0 { to } else { now - MORE };
+    let taken = |now: u64| is_of_one_round(now, note).then(|| left(now));
+    let _ = noted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken);
 }
 
 impl<'a> Rounds<'a> {
@@ -194,8 +214,9 @@ impl<'a> Rounds<'a> {
     fn come(&self, seen: Glance, new: u64, noted: &AtomicU64) -> Result<(), Glance> {
         let note = seen.note(new & STEPS != 0);
         // Before it is counted: whoever finds this one dead breaks the round, which cannot be completed without it.
-        let before = noted.swap(note, Ordering::Relaxed);
-        // What was noted may be of another party of the process, which is counted.
+        // Others of the process that noted it too stay noted: one of them may be counted.
+        let before = announce(noted, note);
+        let before = if is_of_one_round(before, note) { 0 } else { before };
         self.swap(seen, new).inspect_err(|_| withdraw(noted, note, before))
     }
 
@@ -319,9 +340,9 @@ impl<'a> Rounds<'a> {
     /// settled.
     pub fn forsake(&self, note: u64, number: u16, taken: bool) {
         let _ = self.change(|now| {
-            let is_party = note & !IN_STEPS == now.note(false);
+            let is_party = is_of_one_round(note, now.note(false));
             let last = Glance::note_of(now.round_before(1), true);
-            let is_of_last = note == last && now.came() == 0 && !taken;
+            let is_of_last = note & !MORES == last && now.came() == 0 && !taken;
             let left = now.0 | BROKEN;
             match now.has_teller() && now.0 & TELLER == teller(number) {
                 true => Some(left & !TELLER),
@@ -333,7 +354,7 @@ impl<'a> Rounds<'a> {
     /// Withdraws what a process that leaves in order noted of a round that is released: it took what was its own.
     pub fn leave(&self, noted: &AtomicU64) {
         let now = self.glance();
-        if now.has_teller() || noted.load(Ordering::Relaxed) & !IN_STEPS != now.note(false) {
+        if now.has_teller() || !is_of_one_round(noted.load(Ordering::Relaxed), now.note(false)) {
             noted.store(0, Ordering::Relaxed);
         }
     }

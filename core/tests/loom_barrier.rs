@@ -165,3 +165,19 @@ fn a_reset_beside_a_release_leaves_it_whole_and_nobody_untold() {
         assert_eq!((table.rounds().glance().is_broken(), table.rounds().glance().came()), (breaks, 0));
     });
 }
+
+#[test]
+fn a_party_that_was_counted_is_missed_though_another_one_of_its_process_came_in_vain_beside_it() {
+    check(3, || {
+        let table = Table::new(3);
+        let seen = table.rounds().glance();
+        let other = {
+            let table = table.clone();
+            thread::spawn(move || table.rounds().count_in(seen, &table.notes[0]).is_ok())
+        };
+        let came = table.rounds().count_in(seen, &table.notes[0]).is_ok();
+        assert!(came != other.join().unwrap(), "they saw the same word");
+        table.bury(0, 1, false);
+        assert!(table.rounds().glance().is_broken());
+    });
+}
