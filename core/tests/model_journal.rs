@@ -126,6 +126,30 @@ fn a_stream_at_the_end_of_its_range_is_read_to_the_end() {
     assert_eq!(reader.read(&mut [0; 16]), Read::default());
 }
 
+#[test]
+fn what_a_dead_writer_had_begun_is_not_read_of_its_successor() {
+    let count = words_for(64).unwrap();
+    for (announced, lost) in [(64 + 20, 20), (64 + 64, 64), (64 + 1000, 64)] {
+        let mut memory = vec![0_u64; count];
+        let words = BytesMut::from_words(&mut memory).words(0, count).unwrap();
+        let journal = Journal::create(words, 64).unwrap();
+        let written: Vec<u8> = (0..64).collect();
+        journal.writer().write(&written);
+        // It announces more, and dies with eight bytes of that written.
+        words[16].store(announced, Ordering::Relaxed);
+        words[32].store(u64::MAX, Ordering::Relaxed);
+        let (mut reader, mut late, mut buffer) = (journal.reader(), journal.reader(), [0; 80]);
+        let mut writer = Journal::attach(words).unwrap().writer();
+        writer.write(b"next");
+        let read = reader.read(&mut buffer);
+        assert_eq!((&buffer[..read.len], read.lost), (&[&written[lost..], b"next"].concat()[..], lost as u64));
+        writer.write(&[7; 9]);
+        assert_eq!((reader.read(&mut buffer), buffer[..9] == [7; 9]), (Read { len: 9, lost: 0 }, true));
+        let read = late.read(&mut buffer);
+        assert_eq!((&buffer[..read.len], read.lost), (&[&written[lost..], b"next", &[7; 9]].concat()[..], lost as u64));
+    }
+}
+
 /// Numbers of which many are small, powers of two, or near the end of the range.
 fn nonsense() -> impl Strategy<Value = u64> {
     prop_oneof![0u64..100, (0u32..64).prop_map(|n| 1 << n), (0u64..100).prop_map(|n| u64::MAX - n), any::<u64>()]

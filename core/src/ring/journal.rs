@@ -6,7 +6,8 @@
 //!
 //! The writer announces how far it is going to write before it touches a byte, and how far it has written after it; a
 //! reader copies bytes out and then looks at the announcement again: what may have been overwritten meanwhile is lost
-//! and not returned.
+//! and not returned. If a writer dies in between, its successor goes on behind what was written, and nobody reads what the
+//! dead one may have overwritten.
 //!
 //! ```
 //! use umbra_core::cell::BytesMut;
@@ -90,10 +91,14 @@ impl<'a> Journal<'a> {
         self.words.len() * WORD
     }
 
-    /// The writing end, continuing behind what an earlier writer wrote; one at a time.
+    /// The writing end, continuing behind what an earlier writer wrote; one at a time. Of a write that the earlier one
+    /// did not end nothing is read.
     #[must_use]
     pub fn writer(self) -> Writer<'a> {
-        Writer { journal: self, position: self.announced.load(Ordering::Relaxed) }
+        let (announced, position) = (self.announced.load(Ordering::Relaxed), self.written.load(Ordering::Relaxed));
+        // Beyond that there is no byte left that could be told from those that were overwritten.
+        let most = position.saturating_add(self.capacity() as u64);
+        Writer { journal: self, position, announced: announced.clamp(position, most) }
     }
 
     /// A reader that begins with the oldest byte kept.
@@ -113,13 +118,16 @@ impl<'a> Journal<'a> {
 pub struct Writer<'a> {
     journal: Journal<'a>,
     position: u64,
+    /// How far an earlier writer may have written.
+    announced: u64,
 }
 
 impl Writer<'_> {
     /// Appends bytes; the oldest ones make room.
     pub fn write(&mut self, bytes: &[u8]) {
         let end = self.position.wrapping_add(bytes.len() as u64);
-        self.journal.announced.store(end, Ordering::Relaxed);
+        // Not less than before, as long as bytes are kept that were overwritten for what was announced.
+        self.journal.announced.store(end.max(self.announced), Ordering::Relaxed);
         // ORDERING: whoever sees a byte written below sees the announcement; pairs with the fence in `Reader::read`.
         fence(Ordering::Release);
         let mut rest = bytes;
