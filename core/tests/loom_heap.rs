@@ -156,3 +156,41 @@ fn what_a_dead_member_held_is_given_back_beside_others() {
         place.at_rest(&mut place.heap().hand(a));
     });
 }
+
+/// A block that is freed, and whose entry is the next one's, while somebody looks at it.
+fn look_beside_the_end(len: u64, next: u64) {
+    check(2, move || {
+        let place = Place::new(16 * GRANULE);
+        let mut hand = place.heap().hand(place.join(1));
+        place.prepare(&mut hand);
+        let block = hand.alloc(len, 7).unwrap();
+        let other = beside(&place, move |place| place.heap().block(block.id));
+        hand.free(block.id).unwrap();
+        assert!(hand.alloc(next, 5).unwrap().id.is_at(block.id), "the same entry");
+        let seen = other.join().unwrap();
+        assert!(seen.is_err() || seen == Ok(block), "{seen:?}");
+    });
+}
+
+#[test]
+fn who_looks_at_a_small_block_beside_its_end_is_not_told_of_the_next_one() {
+    look_beside_the_end(1, 2);
+}
+
+#[test]
+fn who_looks_at_a_long_block_beside_its_end_is_not_told_of_the_next_one() {
+    look_beside_the_end(GRANULE * 8, GRANULE * 16);
+}
+
+#[test]
+fn a_block_is_there_while_it_changes_hands() {
+    check(3, || {
+        let place = Place::new(16 * GRANULE);
+        let (a, b) = (place.join(1), place.join(2));
+        let block = place.heap().hand(a).alloc(GRANULE * 8, 0).unwrap();
+        let other = beside(&place, move |place| (place.heap().block(block.id), place.heap().blocks().count()));
+        place.heap().hand(b).own(block.id).unwrap();
+        let (seen, listed) = other.join().unwrap();
+        assert_eq!((seen.map(|seen| (seen.offset, seen.size)), listed), (Ok((block.offset, block.size)), 1));
+    });
+}

@@ -123,7 +123,8 @@ impl<'a, G: BorrowMut<Grasp>> Hand<'a, G> {
     /// Says what a block was taken for; only now others find it.
     #[inline]
     fn publish(&self, (group, slot, entry): Taken<'a>, len: u64, kind: u32) -> Result<Block, AllocError> {
-        group.detail(slot).store(len | u64::from(kind) << 40, Ordering::Relaxed);
+        // ORDERING: release pairs with `Heap::describe`: who finds this finds that the entry is no earlier block's.
+        group.detail(slot).store(len | u64::from(kind) << 40, Ordering::Release);
         // ORDERING: release: who finds the block allocated finds what for.
         group.entry(slot).store(entry.used().0, Ordering::Release);
         self.heap.describe(&group, slot, entry.used()).ok_or(AllocError::Damaged)
@@ -275,7 +276,8 @@ impl<'a, G: BorrowMut<Grasp>> Hand<'a, G> {
             self.undo((group, slot, entry));
             return Err(AllocError::NotAvailable { len });
         };
-        group.run(slot).store(u64::from(first) | u64::from(order) << 32, Ordering::Relaxed);
+        // ORDERING: release, as in `publish`.
+        group.run(slot).store(u64::from(first) | u64::from(order) << 32, Ordering::Release);
         parts.runs.hold(first, order, self.number(), whom);
         Ok((group, slot, entry))
     }

@@ -58,18 +58,22 @@ pub(super) const fn detail(word: u64) -> (u32, u64) {
 
 impl<'a> Heap<'a> {
     /// What an entry's block is; `None` if the words contradict each other.
+    ///
+    /// Whoever then finds the entry as it was knows that the words were its own: they are stored with release after the entry
+    /// was taken.
     #[inline]
     pub(super) fn describe(&self, group: &Group<'a>, slot: u32, entry: Entry) -> Option<Block> {
         let (sizes, bytes) = (self.parts.sizes, self.plan().bytes());
         let class = span::load(group).class();
-        // ORDERING: acquire pairs with the release in `Hand::set_kind`.
+        // ORDERING: acquire, here and below, so that who looks at the entry again does so afterwards. It pairs with the
+        // release of whoever took the entry, or the group, for another block, and with that in `Hand::set_kind`.
         let (kind, len) = detail(group.detail(slot).load(Ordering::Acquire));
         let (offset, size) = if class < sizes.small() {
-            let first = group.first().load(Ordering::Relaxed);
+            let first = group.first().load(Ordering::Acquire);
             let size = sizes.size(class);
             (first.checked_mul(sizes.unit)?.checked_add(u64::from(slot) * size)?, size)
         } else {
-            let run = group.run(slot).load(Ordering::Relaxed);
+            let run = group.run(slot).load(Ordering::Acquire);
             let size = sizes.unit.checked_shl((run >> 32) as u32)?;
             ((run & 0xffff_ffff).checked_mul(sizes.unit)?, size)
         };
@@ -92,8 +96,8 @@ impl<'a> Heap<'a> {
     pub fn block(&self, id: BlockId) -> Result<Block, LookError> {
         let (group, slot, entry) = self.entry(id).ok_or(LookError::Stale)?;
         let block = self.describe(&group, slot, entry);
-        // Freed meanwhile, its place may be another block's.
-        self.entry(id).filter(|now| now.2 == entry).ok_or(LookError::Stale)?;
+        // Freed meanwhile, its place may be another block's; with this id it is the same one, whoever owns it by now.
+        self.entry(id).ok_or(LookError::Stale)?;
         block.ok_or(LookError::Damaged)
     }
 

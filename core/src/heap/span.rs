@@ -65,7 +65,8 @@ pub(super) fn open<'a>(parts: &Parts<'a>, class: usize, pinned: bool, by: u16) -
                 group.state.store(opening.with(EMPTY).0, Ordering::Release);
                 return Err(not_available);
             };
-            group.first().store(first.into(), Ordering::Relaxed);
+            // ORDERING: release pairs with `Heap::describe`: who finds this finds no block of an earlier life allocated.
+            group.first().store(first.into(), Ordering::Release);
             parts.runs.hold(first, order, by, whom);
         }
         let mut entries = bits(parts.sizes.slots(class)).map(|slot| (slot, entry_of(&group, slot)));
