@@ -194,3 +194,17 @@ fn a_block_is_there_while_it_changes_hands() {
         assert_eq!((seen.map(|seen| (seen.offset, seen.size)), listed), (Ok((block.offset, block.size)), 1));
     });
 }
+
+#[test]
+fn a_block_that_gets_another_id_goes_with_its_dead_owner() {
+    check(3, || {
+        let place = Place::new(16 * GRANULE);
+        let (a, dead, b) = (place.join(1), place.join(2), place.join(3));
+        let block = place.heap().hand(dead).alloc(GRANULE * 8, 0).unwrap();
+        let other = beside(&place, move |place| _ = place.heap().hand(b).rename(block.id));
+        assert_eq!(place.heap().bury(dead, a.number, Keep::Nothing).map(|buried| buried.freed), Ok(1));
+        other.join().unwrap();
+        assert_eq!(place.heap().blocks().count(), 0);
+        place.at_rest(&mut place.heap().hand(a));
+    });
+}

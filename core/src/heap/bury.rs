@@ -53,6 +53,32 @@ impl fmt::Display for Holds {
 }
 impl core::error::Error for Holds {}
 
+/// How often a block of a dead member may get another id while it is freed: only damage changes it more often.
+const ATTEMPTS: u32 = 1 << 12;
+
+/// What became of an allocated block that is to be freed for a dead member.
+enum Seized {
+    /// Only the caller frees it now.
+    Ours(Entry),
+    /// Somebody else frees it, or has made it his own.
+    Gone,
+    /// It is still the dead member's.
+    Held,
+}
+
+fn seize(group: &Group<'_>, slot: u32, mut entry: Entry, dead: u16) -> Seized {
+    for _ in 0..ATTEMPTS {
+        let next = entry.releasing(dead);
+        match group.entry(slot).compare_exchange(entry.0, next.0, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => return Seized::Ours(next),
+            // Who sends it to somebody gives it another id, and leaves it the dead one's.
+            Err(now) if Entry(now).is(USED, dead) => entry = Entry(now),
+            Err(_) => return Seized::Gone,
+        }
+    }
+    Seized::Held
+}
+
 impl<'a> Heap<'a> {
     /// Ends what a dead member was doing, or one that leaves (`by` is its own number then) and whose hand is at rest:
     /// what it kept to itself anybody can use, and what it was taking or freeing is free. The number is free too.
@@ -87,15 +113,14 @@ impl<'a> Heap<'a> {
                         self.end(&group, slot, entry, dead);
                         all.begun += 1;
                     }
-                    USED if keep == Keep::Nothing => {
-                        let next = entry.releasing(dead);
-                        let word = group.entry(slot);
-                        // Somebody else may free it at the same time.
-                        if word.compare_exchange(entry.0, next.0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                            self.end(&group, slot, next, dead);
+                    USED if keep == Keep::Nothing => match seize(&group, slot, entry, dead) {
+                        Seized::Ours(entry) => {
+                            self.end(&group, slot, entry, dead);
                             all.freed += 1;
                         }
-                    }
+                        Seized::Gone => {}
+                        Seized::Held => holds += 1,
+                    },
                     USED => holds += 1,
                     _ => {}
                 }
