@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::crew::{Identity, Member};
-use umbra_core::heap::{AllocError, AttachError, Block, BlockId, Heap, Keep, NotReserved, Plan, Unreserved};
+use umbra_core::heap::{AllocError, AttachError, Block, BlockId, Heap, Keep, NotReserved, Plan, PlanError, Unreserved};
 
 fn words(plan: Plan) -> Vec<AtomicU64> {
     (0..plan.words()).map(|_| AtomicU64::new(u64::MAX)).collect()
@@ -267,4 +267,33 @@ fn what_cannot_be_reserved_is_named_with_the_reason() {
         assert_eq!(create(bytes, &reserved), Err(AttachError::NotReserved(refused)));
     }
     assert_eq!(create(whole, &[(64, 10), (65_536, 960)]), Ok(()), "what is said to have room has");
+}
+
+#[test]
+fn a_plan_for_too_few_bytes_says_how_many_are_enough() {
+    for (bytes, granule) in [(0, 0), (0, 1), (39, 8), (100, 1000), (500, 100), (4096, 4096), ((1 << 37) - 1, 1 << 37)] {
+        let refused = Plan::new(bytes, granule, 0, 1);
+        let Err(PlanError::TooSmall { needed, .. }) = refused else { panic!("{bytes}, {granule}: {refused:?}") };
+        assert_eq!(Plan::new(needed - 1, granule, 0, 1), Err(PlanError::TooSmall { bytes: needed - 1, needed }));
+        assert_eq!(Plan::new(needed, granule, 0, 1).map(|plan| plan.bytes()), Ok(needed), "{granule}");
+    }
+    let needed = u64::MAX;
+    assert_eq!(
+        Plan::new(7, u64::MAX, 0, 1),
+        Err(PlanError::TooSmall { bytes: 7, needed }),
+        "more than a heap can have"
+    );
+}
+
+#[test]
+fn without_a_number_of_blocks_there_is_room_for_one_a_kilobyte() {
+    let bytes = 16 << 20;
+    let plan = Plan::new(bytes, 32, 0, 1).unwrap();
+    let words = words(plan);
+    let heap = Heap::create(&words, plan, &[]).unwrap();
+    let mut hand = heap.hand(heap.crew().join(identity(1)).unwrap());
+    let blocks = (0..).find(|_| hand.alloc(64, 0).is_err()).unwrap();
+    assert_eq!((hand.alloc(64, 0), blocks), (Err(AllocError::OutOfEntries), u64::from(plan.blocks())));
+    // Whole groups of 64.
+    assert_eq!(blocks, bytes / 1088 / 64 * 64);
 }

@@ -32,6 +32,8 @@ const MOST_GROUPS: u64 = 1 << 18;
 const MOST_UNITS: u64 = 1 << 22;
 /// Up to so many blocks the limit is kept to the block.
 const EXACT: u32 = 1024;
+/// A heap has room for so many of the smallest blocks.
+const FEWEST: u64 = 5;
 /// One byte of bookkeeping of blocks for so many bytes of heap.
 const SHARE: u64 = 64;
 
@@ -50,7 +52,7 @@ pub struct Plan {
 impl Plan {
     /// A heap over so many bytes. Blocks are multiples of `granule` bytes, rounded up to a power of two and to what so
     /// many bytes need. There can be `blocks` of them at a time, or with 0 as many as a share of 1/64 of the bytes can
-    /// tell of: a block for 700 bytes if they are of few sizes. Above 1024 that is rounded up: there can be so many of any
+    /// tell of: a block for 1088 bytes if they are of few sizes. Above 1024 that is rounded up: there can be so many of any
     /// few sizes, and more of some; above 2^23 only of sizes of which 64 lie in a span. `members` is the number of those
     /// who use it at the same time.
     ///
@@ -60,12 +62,12 @@ impl Plan {
         if members == 0 || members > crew::MOST {
             return Err(PlanError::Members(members));
         }
-        if bytes >= 1 << 40 || granule > bytes {
-            return Err(if granule > bytes {
-                PlanError::TooSmall { bytes, needed: granule }
-            } else {
-                PlanError::TooLarge
-            });
+        if granule > bytes {
+            let granule = granule.max(8).checked_next_power_of_two().unwrap_or(u64::MAX);
+            return Err(PlanError::TooSmall { bytes, needed: granule.saturating_mul(FEWEST) });
+        }
+        if bytes >= 1 << 40 {
+            return Err(PlanError::TooLarge);
         }
         let mut granule = granule.max(8).next_power_of_two();
         let mut unit = granule * SPAN as u64;
@@ -76,8 +78,8 @@ impl Plan {
             unit *= 2;
         }
         granule = granule.max(unit / SPAN as u64);
-        if bytes < 5 * granule {
-            return Err(PlanError::TooSmall { bytes, needed: 5 * granule });
+        if bytes < FEWEST * granule {
+            return Err(PlanError::TooSmall { bytes, needed: FEWEST * granule });
         }
         let fewest = match bytes {
             0..0x1000 => 2,
