@@ -297,3 +297,23 @@ fn without_a_number_of_blocks_there_is_room_for_one_a_kilobyte() {
     // Whole groups of 64.
     assert_eq!(blocks, bytes / 1088 / 64 * 64);
 }
+
+#[test]
+fn no_block_is_longer_than_what_is_reserved_leaves() {
+    // (reserved, the longest block beside it): of 1 MiB the spans of 64 bytes have 4096 bytes each.
+    let asked: [(&[(u64, u32)], u64); 4] =
+        [(&[], 1 << 20), (&[(64, 0)], 1 << 20), (&[(64, 1), (16_000, 1)], 1 << 19), (&[(64, 64 * 256)], 64)];
+    for (reserved, longest) in asked {
+        let plan = Plan::new(1 << 20, 32, 1 << 15, 2).unwrap();
+        let words = words(plan);
+        Heap::create(&words, plan, reserved).unwrap();
+        let heap = Heap::attach(&words, 1 << 20).unwrap();
+        let mut hand = heap.hand(heap.crew().join(identity(1)).unwrap());
+        assert_eq!(heap.longest(), longest, "{reserved:?}");
+        let len = longest + 1;
+        assert_eq!(hand.alloc(len, 0), Err(AllocError::TooLarge { len, longest }), "no free makes that succeed");
+        let block = hand.alloc(longest, 0).unwrap();
+        assert!(hand.alloc(longest, 0).is_ok() == (longest == 64));
+        hand.free(block.id).unwrap();
+    }
+}

@@ -1,7 +1,7 @@
 //! Where everything lies in the lent words, and the checks of whoever attaches.
 //!
-//! In words: header (magic; version and members; bytes; granule; unit; groups; limit), the pocket of whoever the heap is
-//! part of, from 16 to 32; the crew; a word a group; the tree; a tag a unit; and the groups' records: hints, where the
+//! In words: header (magic; version and members; bytes; granule; unit; groups; limit; bytes of the longest block, where
+//! blocks are reserved), the pocket of whoever the heap is part of, from 16 to 32; the crew; a word a group; the tree; a tag a unit; and the groups' records: hints, where the
 //! span begins, 6 words, then 64 words and 64 details of entries.
 
 use crate::atomic::{AtomicU64, Ordering};
@@ -21,6 +21,7 @@ const GRANULE: usize = 3;
 const UNIT: usize = 4;
 const GROUPS: usize = 5;
 const LIMIT: usize = 6;
+const LONGEST: usize = 7;
 const POCKET: usize = 16;
 const HEADER: usize = 32;
 const LINE: usize = 16;
@@ -152,6 +153,8 @@ pub(super) struct Parts<'a> {
     records: &'a [[AtomicU64; RECORD]],
     pub(super) sizes: Sizes,
     pub(super) plan: Plan,
+    /// Bytes of the longest block that there can be.
+    pub(super) longest: u64,
 }
 
 /// The words of one group.
@@ -245,7 +248,17 @@ impl<'a> Parts<'a> {
         if !is_sound || bytes >= 1 << 40 {
             return Err(bad);
         }
-        Self::cut(words, plan)
+        let parts = Self::cut(words, plan)?;
+        Ok(match field(LONGEST) {
+            0 => parts,
+            longest => Parts { longest: longest.min(parts.longest), ..parts },
+        })
+    }
+
+    /// Says that there is no longer block, because of what is reserved.
+    pub(super) fn bound(&mut self, longest: u64) {
+        self.longest = longest;
+        self.header[LONGEST].store(longest, Ordering::Relaxed);
     }
 
     fn cut(words: &'a [AtomicU64], plan: Plan) -> Result<Self, AttachError> {
@@ -262,7 +275,8 @@ impl<'a> Parts<'a> {
         let (states, tags) = (&states[..plan.groups as usize], &tags[..plan.units() as usize]);
         let sizes = Sizes::new(plan.bytes, plan.granule, plan.unit);
         let (crew, runs) = (Crew::attach(crew), Runs::new(tree, tags));
-        Ok(Parts { header, crew, states, runs, records, sizes, plan })
+        let longest = plan.bytes.min(plan.unit << tree.longest());
+        Ok(Parts { header, crew, states, runs, records, sizes, plan, longest })
     }
 
     /// Words for whatever the heap is part of.

@@ -145,16 +145,22 @@ impl<'a> Heap<'a> {
     /// # Errors
     /// [`AttachError`] if it does not fit; [`AttachError::NotReserved`] if what is reserved does not.
     pub fn create(words: &'a [AtomicU64], plan: Plan, reserved: &[(u64, u32)]) -> Result<Self, AttachError> {
-        let heap = Heap { parts: Parts::create(words, plan)? };
+        let mut heap = Heap { parts: Parts::create(words, plan)? };
+        let mut longest = 0;
         for (entry, &(len, count)) in reserved.iter().enumerate() {
             let refused = |why| AttachError::NotReserved(NotReserved { entry, len, count, why });
-            heap.reserve(len, count).map_err(refused)?;
+            longest = heap.reserve(len, count).map_err(refused)?.max(longest);
+        }
+        if longest > 0 {
+            let run = heap.parts.runs.tree().free().1.map_or(0, |order| heap.parts.sizes.unit << order);
+            heap.parts.bound(longest.max(run));
         }
         heap.parts.publish();
         Ok(heap)
     }
 
-    fn reserve(&self, len: u64, count: u32) -> Result<(), Unreserved> {
+    /// Bytes of a block that is reserved; 0 if none is.
+    fn reserve(&self, len: u64, count: u32) -> Result<u64, Unreserved> {
         let sizes = &self.parts.sizes;
         let class = sizes.class(len);
         if len == 0 {
@@ -169,7 +175,7 @@ impl<'a> Heap<'a> {
             let opened = span::open(&self.parts, class, true, 0);
             opened.map_err(|_| Unreserved::TooMany { room: spans * blocks })?.close_to_nobody();
         }
-        Ok(())
+        Ok(if count > 0 { sizes.size(class) } else { 0 })
     }
 
     /// Looks at a heap that another process created over so many bytes; `words` may be longer than it.
@@ -210,10 +216,10 @@ impl<'a> Heap<'a> {
         Hand::new(*self, grasp)
     }
 
-    /// Bytes of the longest block that an empty heap has.
+    /// Bytes of the longest block that an empty heap has, beside what is reserved or of that.
     #[must_use]
-    pub fn longest(&self) -> u64 {
-        self.parts.plan.bytes().min(self.parts.sizes.unit << self.parts.runs.tree().longest())
+    pub const fn longest(&self) -> u64 {
+        self.parts.longest
     }
 
     /// Entries of blocks that somebody has, takes or frees.

@@ -74,7 +74,8 @@ pub struct Attributes {
     /// Most blocks at a time; 0 for as many as a share of the bytes can tell of.
     pub blocks: u32,
     /// So many blocks of so many bytes are kept for that size. They have at most 64 KiB, or in a pool of less than 4 MiB
-    /// the 64th part of its bytes rounded down to a power of two (below 64 KiB the 16th part).
+    /// the 64th part of its bytes rounded down to a power of two (below 64 KiB the 16th part). What cannot be as long beside
+    /// them is refused as too long.
     pub reserved: Vec<(u64, u32)>,
     /// Threads that use it at the same time, in all processes.
     pub members: u16,
