@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use umbra::call::{Capacities, JoinError, Member, Shape, Station};
-use umbra::channel::Timeout;
+use umbra::channel::{self, Channel, Timeout};
 use umbra::pool::{self, Pool};
 use umbra::sim::{self, Options, SimError};
 use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions};
+use umbra::sys::segment::SegmentError;
 use umbra_core::chain::Node;
 
 /// Only a hang lasts longer.
@@ -85,4 +86,45 @@ fn a_simulation_that_takes_more_than_this_process_may_have_is_refused() {
         assert!(matches!(refused, Err(SimError::NoMemory { services: 64, ranks: 256, .. })), "{refused:?}");
     }
     assert_eq!(sim::run(&options).unwrap().ready_ranks, 256);
+}
+
+/// What is said when the files of this process may have so many bytes.
+fn with_files_of<R>(most: u64, act: impl FnOnce() -> R) -> R {
+    let usual = getrlimit(Resource::Fsize);
+    setrlimit(Resource::Fsize, Rlimit { current: Some(most), ..usual }).unwrap();
+    let done = act();
+    setrlimit(Resource::Fsize, usual).unwrap();
+    done
+}
+
+#[test]
+fn shared_memory_that_is_longer_than_a_file_may_be_is_refused_and_ends_no_process() {
+    const MOST: u64 = 1 << 20;
+    let _alone = alone();
+    let is_refused = |error: &SegmentError| matches!(error, SegmentError::FileLimit { most: MOST, .. });
+    let name = format!("limited-{}", std::process::id());
+    let pool = |name, memory| {
+        let attributes = pool::Attributes { bytes: 4 * MOST, memory, ..pool::Attributes::default() };
+        Pool::create(name, &attributes).map(drop)
+    };
+    with_files_of(MOST, || {
+        Channel::create(&channel::Attributes::default()).unwrap();
+        let long = channel::Attributes { block: MOST as u32, ..channel::Attributes::default() };
+        let refused = Channel::create(&long).map(drop).unwrap_err();
+        assert!(matches!(&refused, channel::Error::Segment(error) if is_refused(error)), "{refused}");
+        assert!(refused.to_string().contains("at most 1048576 bytes (RLIMIT_FSIZE)"), "{refused}");
+        let refused = Adapter::create(&Attributes { ring: MOST as u32, ..Attributes::default() }, []).map(drop);
+        assert!(matches!(&refused, Err(Error::Segment(error)) if is_refused(error)), "{refused:?}");
+        for (name, memory) in [
+            (None, pool::Memory::Shared),
+            (None, pool::Memory::HugePages),
+            (Some(&*name), pool::Memory::Shared),
+            (Some(&*name), pool::Memory::Folder(std::env::temp_dir())),
+        ] {
+            let refused = pool(name, memory);
+            assert!(matches!(&refused, Err(pool::Error::Segment(error)) if is_refused(error)), "{refused:?}");
+        }
+        pool(None, pool::Memory::Private).unwrap();
+    });
+    pool(Some(&name), pool::Memory::Shared).unwrap();
 }

@@ -13,7 +13,7 @@ use umbra_core::heap::AttachError;
 
 use super::error::Error;
 use super::{Memory, NAME_MAX, Pool};
-use crate::sys::segment::{self, Mapping, Segment};
+use crate::sys::segment::{self, Mapping, Segment, SegmentError};
 
 pub(super) const DIRECTORY: &str = "/dev/shm";
 pub(super) const PREFIX: &str = "umbra-pool.";
@@ -160,13 +160,15 @@ pub(super) fn make(
     let Some((files, path)) = file else {
         let segment = match memory {
             Memory::Private => Segment::private(len)?,
-            Memory::HugePages => {
-                Segment::create_huge("umbra-pool", len).map_err(|reason| Error::HugePages { len, reason })?
-            }
+            Memory::HugePages => Segment::create_huge("umbra-pool", len).map_err(|reason| match reason {
+                SegmentError::FileLimit { .. } => Error::Segment(reason),
+                _ => Error::HugePages { len, reason },
+            })?,
             Memory::Shared | Memory::Folder(_) => Segment::create("umbra-pool", len)?,
         };
         return Ok((segment, None));
     };
+    segment::check_file_limit(len)?;
     let failed = |errno| match errno {
         Errno::EXIST => Error::Exists { name: files.name.clone(), folder: files.folder.clone() },
         _ => Error::File { path: path.clone(), errno },
@@ -199,7 +201,7 @@ pub(super) fn open(files: &Files, path: &PathBuf) -> Result<Segment, Error> {
 
 /// Maps a file without a name.
 pub(super) fn map(fd: OwnedFd) -> Result<Segment, Error> {
-    let size = rustix::fs::fstat(&fd).map_err(crate::sys::segment::SegmentError::Descriptor)?.st_size;
+    let size = rustix::fs::fstat(&fd).map_err(SegmentError::Descriptor)?.st_size;
     Ok(Segment::attach(fd, Mapping::ReadWrite, usize::try_from(size).unwrap_or(0))?)
 }
 

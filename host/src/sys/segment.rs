@@ -24,6 +24,7 @@
 mod error;
 mod files;
 mod kinds;
+mod limit;
 mod pages;
 mod past;
 mod placed;
@@ -39,6 +40,7 @@ use umbra_core::cell::{Bytes, BytesMut};
 
 pub use error::SegmentError;
 pub(crate) use files::lies_at;
+pub(crate) use limit::check_file_limit;
 
 /// How a segment is mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,7 +82,7 @@ impl Segment {
     /// `name` is only shown in `/proc/PID/maps`.
     ///
     /// # Errors
-    /// [`SegmentError::Empty`], [`SegmentError::Create`], [`SegmentError::Map`].
+    /// [`SegmentError::Empty`], [`SegmentError::FileLimit`], [`SegmentError::Create`], [`SegmentError::Map`].
     pub fn create(name: &str, len: usize) -> Result<Segment, SegmentError> {
         if len == 0 {
             return Err(SegmentError::Empty);
@@ -89,6 +91,7 @@ impl Segment {
     }
 
     fn sealed(name: &str, len: usize, pages: MemfdFlags) -> Result<Segment, SegmentError> {
+        check_file_limit(len)?;
         let failed = |errno| SegmentError::Create { len, errno };
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | pages;
         let fd = rustix::fs::memfd_create(name, flags).map_err(failed)?;

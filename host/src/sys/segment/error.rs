@@ -17,6 +17,17 @@ pub enum SegmentError {
         /// The reason.
         errno: Errno,
     },
+    /// Shared memory is a file to the system, and this process may make none as long.
+    #[error(
+        "cannot create shared memory of {len} bytes: this process may make files of at most {most} bytes (RLIMIT_FSIZE): raise that, \
+         as with `ulimit -f unlimited`"
+    )]
+    FileLimit {
+        /// Bytes asked for.
+        len: usize,
+        /// Bytes that a file may have.
+        most: u64,
+    },
     /// The operating system refused to map it.
     #[error("cannot map {len} bytes of shared memory: {errno}")]
     Map {

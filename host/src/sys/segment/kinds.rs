@@ -12,7 +12,8 @@ impl Segment {
     /// As [`create`](Self::create), of pages of 2 MiB, all of which the system sets aside now; `len` is a multiple of that.
     ///
     /// # Errors
-    /// [`SegmentError::Create`] if the system knows no such pages; [`SegmentError::Map`] if too few of them are free.
+    /// [`SegmentError::Create`] if the system knows no such pages; [`SegmentError::Map`] if too few of them are free;
+    /// [`SegmentError::FileLimit`].
     pub fn create_huge(name: &str, len: usize) -> Result<Segment, SegmentError> {
         Self::sealed(name, len, MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB)
     }
