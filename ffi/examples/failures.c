@@ -62,6 +62,8 @@ static void buffers(void)
     umbra_allocation allocation;
     void *address;
     char detail[200] = "";
+    /* Longer than a block. */
+    static char large[3000];
     size_t length = 7;
     uint64_t hints = 8;
     doing = "buffers";
@@ -83,8 +85,18 @@ static void buffers(void)
     must(umbra_pool_create(NULL, &room, &pool));
     must(umbra_channel_create_in(pool, &options, &channel));
     messages(channel);
-    CHECK(umbra_channel_peek(channel, buffer, MUCH, 0, 0, &length, &hints) == -UMBRA_ESYSTEM);
+    /* What a look at a message takes is what the message has, whatever there is room for. */
+    CHECK(umbra_channel_peek(channel, buffer, MUCH, 0, 0, &length, &hints) == -UMBRA_EEMPTY);
+    CHECK(umbra_channel_peek(channel, buffer, MUCH, 0, SHORT_MS, &length, &hints) == -UMBRA_ETIMEOUT);
     CHECK(length == 7 && hints == 8 && is_kept());
+    memset(large, 'l', sizeof large);
+    must(umbra_channel_send(channel, large, sizeof large, 9, 0, 0));
+    memset(large, 0, sizeof large);
+    must(umbra_channel_peek(channel, large, MUCH, 0, 0, &length, &hints));
+    CHECK(length == sizeof large && hints == 9 && large[0] == 'l' && large[sizeof large - 1] == 'l');
+    memset(large, 0, sizeof large);
+    must(umbra_channel_peek(channel, large, sizeof large - 1, 0, 0, &length, &hints));
+    CHECK(length == sizeof large && large[sizeof large - 2] == 'l' && large[sizeof large - 1] == 0);
     must(umbra_channel_destroy(channel));
     must(umbra_channel_detach(channel));
 

@@ -68,7 +68,9 @@ impl From<Error> for Failure {
             Error::Forked => Code::Stale,
             Error::Reference(reference) => return reference.into(),
             Error::Pool(pool) => return pool.into(),
-            Error::Segment(_) | Error::Random(_) | Error::Descriptor(_) | Error::Process(_) => Code::System,
+            Error::Segment(_) | Error::NoMemory(_) | Error::Random(_) | Error::Descriptor(_) | Error::Process(_) => {
+                Code::System
+            }
             _ => Code::Invalid,
         };
         Failure::new(code, error)
@@ -270,11 +272,12 @@ unsafe fn first(
                 return Ok(receiver.receive_with(capacity, pad, timeout).map_err(Into::into));
             }
             // Others may take the message while it is copied, and then there is none.
-            let room = if channel.is_pooled() { capacity } else { capacity.min(channel.block()) };
-            let own = zeros(room)?;
-            // SAFETY: as above.
-            let seen = unsafe { by_copy(buffer, own, |own| receiver.peek(own, timeout).map(told)) };
-            Ok(seen.map_err(Into::into))
+            let (seen, message) = match receiver.peek_up_to(capacity, timeout) {
+                Ok(seen) => seen,
+                Err(error) => return Ok(Err(error.into())),
+            };
+            pad(seen.len()).copy_from_slice(&seen);
+            Ok(Ok(message))
         };
         let far = |channel: &RemoteChannel| {
             let ask = |own: &mut [u8]| {

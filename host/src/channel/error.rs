@@ -6,6 +6,7 @@ use umbra_core::crew::Identity;
 
 use crate::pool;
 use crate::reference;
+use crate::sys::heap::NoMemory;
 use crate::sys::process::ProcessError;
 use crate::sys::segment::SegmentError;
 
@@ -108,6 +109,9 @@ pub enum Error {
     #[error("message belongs to the process that forked this one off: open a sender and write one in this process")]
     Forked,
     /// As many processes use the channel as it has room for.
+    /// No memory for what is to be looked at of a message, which is still the first.
+    #[error("channel: {0}")]
+    NoMemory(#[from] NoMemory),
     #[error("{0} finds no room: as many processes use the channel as it was made for")]
     TooManyMembers(Identity),
     /// What is attached is no channel, or one of another version.
@@ -165,7 +169,7 @@ impl Error {
             Error::TooManyMembers(_) => "OUT_OF_SPACE",
             Error::VersionMismatch(_) => "VERSION_MISMATCH",
             Error::Damaged => "CHANNEL_BUFFER_ERROR",
-            Error::Segment(_) => "MEMORY_ERRNO",
+            Error::Segment(_) | Error::NoMemory(_) => "MEMORY_ERRNO",
             Error::Reference(error) => error.code(),
             Error::Random(_) | Error::Descriptor(_) | Error::Process(_) => "FAILURE",
         }

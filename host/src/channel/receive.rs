@@ -9,7 +9,7 @@ use super::memory::{Held, Record};
 use super::wait::{Timeout, WaitMode, Watch};
 use super::{Channel, Kind};
 use crate::pool;
-use crate::sys::fork;
+use crate::sys::{fork, heap};
 
 /// A receive handle.
 #[derive(Debug)]
@@ -211,6 +211,26 @@ impl<'a> Receiver<'a> {
 
     /// Looks at the first message, which is about memory.
     fn peek_far(&self, pad: &mut [u8]) -> Result<Message, Error> {
+    /// As [`peek`](Self::peek), into a list of as many bytes as the message has, but at most `most`: however many that are, it
+    /// takes no more memory than there are bytes for it.
+    ///
+    /// # Errors
+    /// As for [`peek`](Self::peek); [`Error::NoMemory`].
+    pub fn peek_up_to(&self, most: usize, timeout: Timeout) -> Result<(Vec<u8>, Message), Error> {
+        let (deadline, block) = (timeout.deadline(), self.view.messages.block());
+        let mut bytes = heap::filled(0_u8, most.min(block))?;
+        loop {
+            let message = self.peek(&mut bytes, timeout.rest(deadline))?;
+            let len = message.len.min(most);
+            if len <= bytes.len() {
+                bytes.truncate(len);
+                return Ok((bytes, message));
+            }
+            // By the time that there is room for it, others may have left a longer message as the first one.
+            bytes = heap::filled(0_u8, len)?;
+        }
+    }
+
         let look = || {
             let mut record = [0; Record::BYTES];
             let peeked = self.port.messages().peek(&mut record)?;
