@@ -204,6 +204,61 @@ static void leave_a_conversation_alone(void)
     must(umbra_stream_detach(stream));
 }
 
+/* A child waits for channels by a set of its own, and sends in its own name. */
+static int is_on_its_own(umbra_channel channel, umbra_channel_set set, umbra_bell bell)
+{
+    umbra_channel_set own = 0;
+    umbra_bell another = 0;
+    size_t index = 7;
+    int what = 0, descriptor = -1;
+    return umbra_channel_set_poll(set, 0, 0, &index, &what) == -UMBRA_ESTALE && index == 7 &&
+           umbra_bell_rearm(bell) == -UMBRA_ESTALE && umbra_bell_create(&another, &descriptor) == 0 &&
+           umbra_channel_set_ring(set, another) == -UMBRA_ESTALE &&
+           umbra_channel_set_create(&channel, 1, UMBRA_POLL_IN, &own) == 0 &&
+           umbra_channel_set_poll(own, 0, 0, &index, &what) == 0 && index == 0 && what == UMBRA_POLL_IN &&
+           umbra_channel_set_ring(own, bell) == -UMBRA_ESTALE && umbra_channel_set_release(own) == 0 &&
+           umbra_channel_send(channel, "two", 3, 2, 0, 0) == 0 && umbra_bell_end(another) == 0 &&
+           umbra_bell_end(bell) == 0 && umbra_channel_set_release(set) == 0 && umbra_channel_detach(channel) == 0;
+}
+
+static void leave_a_set_alone(void)
+{
+    struct umbra_channel_options options;
+    umbra_channel channel;
+    umbra_channel_set set;
+    umbra_bell bell;
+    unsigned char pad[8];
+    size_t length = 0, index = 7;
+    uint64_t hints = 0, i;
+    int status = 1, what = 0, descriptor = -1;
+    pid_t pid;
+    doing = "a set of channels";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    must(umbra_channel_create(&options, &channel));
+    must(umbra_channel_set_create(&channel, 1, UMBRA_POLL_IN, &set));
+    must(umbra_bell_create(&bell, &descriptor));
+    must(umbra_channel_send(channel, "one", 3, 1, 0, 0));
+    pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        alarm(PATIENCE_S);
+        _exit(is_on_its_own(channel, set, bell) ? 0 : 1);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    must(umbra_channel_set_poll(set, 0, 0, &index, &what));
+    CHECK(index == 0 && what == UMBRA_POLL_IN);
+    for (i = 1; i <= 2; i++) {
+        must(umbra_channel_receive(channel, pad, sizeof pad, 0, 0, &length, &hints));
+        CHECK(length == 3 && memcmp(pad, i == 1 ? "one" : "two", 3) == 0 && hints == i);
+    }
+    must(umbra_bell_rearm(bell));
+    must(umbra_bell_end(bell));
+    must(umbra_channel_set_release(set));
+    must(umbra_channel_detach(channel));
+}
+
 int main(int argc, char **argv)
 {
     const int children = argc > 1 ? atoi(argv[1]) : 100;
@@ -238,6 +293,7 @@ int main(int argc, char **argv)
     give_up_a_gateway();
     leave_a_member_alone();
     leave_a_conversation_alone();
+    leave_a_set_alone();
     printf("all is right\n");
     return 0;
 }

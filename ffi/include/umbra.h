@@ -977,7 +977,8 @@ int umbra_allocation_equal(umbra_pool pool, umbra_allocation allocation, uint64_
 int umbra_allocation_copy(umbra_pool pool, umbra_allocation allocation, uint64_t offset, uint64_t length, umbra_pool to_pool,
                           uint64_t timeout_ms, umbra_allocation *copy, void **address);
 
-/* ---- channels: bounded queues of messages between processes of a host ---- */
+/* ---- channels: bounded queues of messages between processes of a host ----
+ * A child that was forked off may use its parent's of this host, by the same handles: it takes a place of its own. */
 
 typedef uint64_t umbra_channel;
 
@@ -1081,7 +1082,8 @@ int umbra_channel_receive_memory(umbra_channel channel, umbra_pool pool, uint32_
 typedef uint64_t umbra_channel_set;
 
 /* A set of channels of this process, of which event is waited for: UMBRA_POLL_IN, OUT, IN_OUT, EMPTY or FULL. Its channels stay in
- * use as long as it does, also if their handles are released. */
+ * use as long as it does, also if their handles are released. In a child that was forked off, a set and a bell of its parent are
+ * -UMBRA_ESTALE, and only their handles are released: it makes its own. */
 int umbra_channel_set_create(const umbra_channel *channels, size_t count, int event, umbra_channel_set *set);
 /* Waits until a channel is ready: its place in the list, and the event, or 0 if it was destroyed. A channel is named again and
  * again, in turn with the others, as long as it is ready. Many threads may wait. */

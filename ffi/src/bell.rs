@@ -37,12 +37,7 @@ pub extern "C" fn umbra_channel_set_ring(set: u64, bell: u64) -> c_int {
 /// Takes the ring back.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_bell_rearm(bell: u64) -> c_int {
-    enter(|| {
-        with_bell(bell, |bell| {
-            bell.rearm();
-            Ok(())
-        })
-    })
+    enter(|| with_bell(bell, |bell| Ok(bell.rearm()?)))
 }
 
 /// Ends whoever rings the bell, and releases its handle.

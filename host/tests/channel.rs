@@ -337,7 +337,7 @@ fn a42_a_reset_removes_all_messages_and_heals_the_barrier() {
     let channel = channel(4);
     let sender = channel.sender(SendOptions::default()).unwrap();
     (0..4).for_each(|_| sender.send(b"x", 0, Timeout::Now).unwrap());
-    channel.barrier().unwrap().abort();
+    channel.barrier().unwrap().abort().unwrap();
     assert_eq!(channel.poll(Event::BarrierIsBroken, WaitMode::Idle, Timeout::Now), Ok(1));
     channel.poll(Event::Reset, WaitMode::Idle, Timeout::Now).unwrap();
     assert_eq!((channel.count(), channel.barrier().unwrap().is_broken()), (Ok(0), false));
@@ -372,15 +372,15 @@ fn a43_a_barrier_hands_out_each_number_once_and_breaks_when_a_party_goes() {
             .map(|member| scope.spawn(move || member.barrier().unwrap().wait(WaitMode::Idle, LONG)))
             .collect();
         waiting(3);
-        barrier.abort();
+        barrier.abort().unwrap();
         parties.into_iter().for_each(|party| assert_eq!(party.join().unwrap(), Err(Error::BarrierBroken)));
     });
     assert_eq!(barrier.wait(WaitMode::Idle, LONG).unwrap_err().code(), "BARRIER_BROKEN");
-    barrier.reset();
+    barrier.reset().unwrap();
     // One waits in vain, and takes the others with it.
     assert_eq!(barrier.wait(WaitMode::Idle, after(20)), Err(Error::Timeout));
     assert!(barrier.is_broken());
-    barrier.reset();
+    barrier.reset().unwrap();
     // One that was counted is killed while another waits.
     let mut actor = Actor::start("barrier", &first);
     waiting(1);
@@ -410,7 +410,7 @@ fn a43_of_many_who_wait_one_finds_the_dead_for_all() {
             let killed = Instant::now();
             let (waited, broken) = party.join().unwrap();
             assert_eq!(waited, Err(Error::BarrierBroken));
-            barrier.reset();
+            barrier.reset().unwrap();
             broken.saturating_duration_since(killed)
         })
     };

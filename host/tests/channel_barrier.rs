@@ -162,7 +162,7 @@ fn a43_each_answer_of_the_two_steps_is_given() {
     }
     // A reset tells those who wait.
     assert!(!count_in(&barrier));
-    barrier.reset();
+    barrier.reset().unwrap();
     assert_eq!((told(&channel, NOW), barrier.is_broken()), (Ok(BROKEN_NUMBER), false));
     // Whoever waits in vain for the end of a round breaks the barrier: of one that is not released, and of one whose messages
     // are not taken.
@@ -176,7 +176,7 @@ fn a43_each_answer_of_the_two_steps_is_given() {
         assert_eq!((late, barrier.is_broken()), (Err(Error::Timeout), true));
         assert!(began.elapsed() >= Duration::from_millis(100));
         assert_eq!(all_told(&channel, 3), if releases { [0, 1, 2] } else { [BROKEN_NUMBER; 3] });
-        barrier.reset();
+        barrier.reset().unwrap();
     }
     // In time.
     parties_come(&barrier, 3);
@@ -280,7 +280,7 @@ fn a43_parties_that_are_killed_at_random_never_leave_the_others_hanging() {
         let (before, barrier) = (snapshot().sent, channel.barrier().unwrap());
         // Between two rounds nobody notices, and the newcomer has its place.
         until("a broken barrier, or rounds that go on", || barrier.is_broken() || snapshot().sent > before + 30);
-        barrier.abort();
+        barrier.abort().unwrap();
         parties.into_iter().for_each(Another::finish);
         assert_eq!(channel.poll(Event::Reset, IDLE, NOW), Ok(7));
         assert_eq!((barrier.is_broken(), channel.count()), (false, Ok(0)), "kill {kill}");

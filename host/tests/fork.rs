@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 use umbra::boundary::{self, Boundary, Fabric, TransportError};
 use umbra::call::border::{Border, ops};
@@ -20,7 +21,7 @@ use umbra::call::offer::look;
 use umbra::call::{
     CallError, Called, Forked, JoinError, Member, OfferError, Outgoing, Progress, Reply, Shape, Station, WaitError,
 };
-use umbra::channel::{self, Channel, SendOptions, Timeout, WaitMode};
+use umbra::channel::{self, Bell, Channel, ChannelSet, SendOptions, Timeout, WaitMode};
 use umbra::config::Platform;
 use umbra::driver::{Driver, Event, Limits, now};
 use umbra::link::{Address, Close, Identity, Listener, Party, socket_path};
@@ -471,6 +472,87 @@ fn a_child_is_refused_a_message_that_its_parent_has_begun_to_write() {
     let message = receiver.receive(&mut pad, Timeout::Now).unwrap();
     assert_eq!((&pad[..message.len], message.hints), (&b"written"[..], 2));
     assert_eq!(receiver.receive(&mut pad, Timeout::Now), Err(channel::Error::Empty));
+}
+
+#[test]
+fn a_child_is_refused_what_its_parent_opened_at_channels_and_opens_its_own() {
+    let wait = Timeout::After(Duration::from_secs(60));
+    let pool = Arc::new(Pool::create(None, &Attributes { bytes: 1 << 20, ..Attributes::default() }).unwrap());
+    let made = |kind| {
+        let attributes = channel::Attributes { capacity: 2, kind, ..channel::Attributes::default() };
+        Channel::create_with(&attributes, [pool.clone()]).unwrap()
+    };
+    let (messages, count) =
+        (made(channel::Kind::Messages), made(channel::Kind::Semaphore { initial: 2, bounded: false }));
+    let (sender, receiver) =
+        (messages.sender(SendOptions::default()).unwrap(), messages.receiver(WaitMode::Idle).unwrap());
+    let (barrier, semaphore) = (messages.barrier().unwrap(), count.semaphore().unwrap());
+    let set = ChannelSet::new([&messages], channel::Event::In).unwrap();
+    let block = pool.alloc(100, 0).unwrap();
+    sender.send(b"one", 1, wait).unwrap();
+    let child = || {
+        let forked = Err(channel::Error::Forked);
+        let mut pad = [0; 8];
+        let sends_nothing = sender.send(b"two", 2, wait) == forked
+            && sender.write(3, wait).map(drop) == forked
+            && sender.send_placed(b"four", &pool, 4, wait) == forked
+            && sender.send_into(b"five", block, 5, wait) == forked
+            && sender.lend_memory(&block, 6, wait) == forked
+            && sender.send_memory(block, 7, wait) == forked;
+        let receives_nothing = receiver.receive(&mut pad, wait).map(drop) == forked
+            && receiver.take(wait).map(drop) == forked
+            && receiver.peek(&mut pad, wait).map(drop) == forked
+            && receiver.peek_up_to(8, wait).map(drop) == forked
+            && receiver.pop(wait) == forked
+            && receiver.receive_memory(wait).map(drop) == forked
+            && receiver.receive_placed(&pool, wait).map(drop) == forked
+            && receiver.receive_into(&block, wait).map(drop) == forked;
+        let is_no_party = barrier.wait(WaitMode::Idle, wait).map(drop) == forked
+            && barrier.count_in(WaitMode::Idle, wait).map(drop) == forked
+            && barrier.release(wait) == forked
+            && barrier.abort() == forked
+            && barrier.reset() == forked;
+        let counts_nothing = semaphore.acquire(WaitMode::Idle, wait).map(drop) == forked
+            && semaphore.release() == forked
+            && semaphore.await_zero(WaitMode::Idle, wait) == forked;
+        let finds_nothing = set.poll(WaitMode::Idle, wait).map(drop) == forked;
+        let own = ChannelSet::new([&messages], channel::Event::In).unwrap();
+        let opens = own.poll(WaitMode::Idle, wait).is_ok()
+            && count.semaphore().unwrap().acquire(WaitMode::Idle, wait) == Ok(2)
+            && messages.sender(SendOptions::default()).unwrap().send(b"eight", 8, wait).is_ok();
+        sends_nothing && receives_nothing && is_no_party && counts_nothing && finds_nothing && opens
+    };
+    forks(child, |_| ());
+    assert_eq!((barrier.is_broken(), barrier.waiting(), semaphore.count()), (false, 0, 1));
+    assert!(block.exists() && pool.blocks().count() == 1, "nothing was put into the pool, and nothing handed over");
+    for (bytes, hints) in [(&b"one"[..], 1), (b"eight", 8)] {
+        let mut pad = [0; 8];
+        let message = receiver.receive(&mut pad, wait).unwrap();
+        assert_eq!((&pad[..message.len], message.hints), (bytes, hints));
+    }
+}
+
+#[test]
+fn a_child_does_not_take_its_parents_ring_back() {
+    let channel = Channel::create(&channel::Attributes::default()).unwrap();
+    let (set, bell) = (ChannelSet::new([&channel], channel::Event::In).unwrap(), Bell::new().unwrap());
+    let rings = |wait: Duration| {
+        let mut found = [PollFd::new(&bell, PollFlags::IN)];
+        rustix::event::poll(&mut found, Some(&wait.try_into().unwrap())).unwrap() == 1
+    };
+    std::thread::scope(|scope| {
+        let ringing = scope.spawn(|| set.ring(&bell));
+        channel.sender(SendOptions::default()).unwrap().send(b"x", 0, Timeout::Now).unwrap();
+        assert!(rings(Duration::from_secs(60)));
+        let child = || {
+            let forked = Err(channel::Error::Forked);
+            bell.rearm() == forked && set.ring(&Bell::new().unwrap()) == forked
+        };
+        forks(child, |_| ());
+        assert!(rings(Duration::ZERO), "nobody took it back");
+        bell.end();
+        assert_eq!(ringing.join().unwrap(), Ok(()));
+    });
 }
 
 #[test]

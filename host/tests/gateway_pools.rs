@@ -288,7 +288,7 @@ fn parties_of_two_hosts_meet_at_a_barrier() {
     let late = barriers[0].wait(Timeout::After(Duration::from_millis(80)));
     assert_eq!(late, Err(Error::Channel(channel::Error::Timeout)));
     assert_eq!(barriers[1].wait(LONG), broken, "who gives up breaks it");
-    channel.barrier().unwrap().reset();
+    channel.barrier().unwrap().reset().unwrap();
     // So does who dies.
     let reference = umbra::reference::to_text(&channel.reference().unwrap());
     let (mut client, _) = Another::start_ready(&format!("{} barrier {reference}", text(&address)));

@@ -33,7 +33,7 @@ use super::wait::{Timeout, WaitMode, Watch};
 use super::{Channel, Kind};
 use crate::sys::clock;
 
-/// The barrier of a channel.
+/// The barrier of a channel. A child that is forked off asks the channel for its own, and is a party by itself.
 #[derive(Debug)]
 pub struct Barrier<'a> {
     watch: Watch<'a>,
@@ -130,7 +130,8 @@ impl Barrier<'_> {
     /// # Errors
     /// [`Error::BarrierBroken`] for all until a [`reset`](Self::reset), if a party gave up, timed out or died; the one
     /// whose time is over gets [`Error::Timeout`]. [`Error::BarrierTryAgain`] if there is one try and others are still to
-    /// come; then nothing changed. [`Error::BarrierMixed`] if parties come in two steps. One wait a process at a time.
+    /// come; then nothing changed. [`Error::BarrierMixed`] if parties come in two steps; [`Error::Destroyed`], [`Error::Forked`].
+    /// One wait a process at a time.
     pub fn wait(&self, mode: WaitMode, timeout: Timeout) -> Result<u32, Error> {
         self.wait_while(mode, timeout, Lapse(u64::MAX), || true)
     }
@@ -144,6 +145,7 @@ impl Barrier<'_> {
         every: Lapse,
         mut is_wanted: impl FnMut() -> bool,
     ) -> Result<u32, Error> {
+        self.view.refuse_heirs()?;
         let deadline = timeout.deadline();
         let noted = self.view.pocket(self.view.me, Pocket::Barrier).ok_or(Error::Damaged)?;
         let (patience, _counted) = self.watch.patience(mode, deadline);
@@ -202,7 +204,8 @@ impl Barrier<'_> {
     /// # Errors
     /// [`Error::BarrierBroken`] until a [`reset`](Self::reset), if somebody aborted it, gave up, or died before he received his
     /// message; [`Error::BarrierTryAgain`] if there is one try, and the round before is not over; [`Error::Timeout`] if it was
-    /// not over in time, which breaks the barrier; [`Error::BarrierMixed`] if parties wait in one call; [`Error::Destroyed`].
+    /// not over in time, which breaks the barrier; [`Error::BarrierMixed`] if parties wait in one call; [`Error::Destroyed`],
+    /// [`Error::Forked`].
     pub fn count_in(&self, mode: WaitMode, timeout: Timeout) -> Result<bool, Error> {
         self.count_in_while(mode, timeout, Lapse(u64::MAX), || true).map(|(is_last, _)| is_last)
     }
@@ -216,6 +219,7 @@ impl Barrier<'_> {
         every: Lapse,
         mut is_wanted: impl FnMut() -> bool,
     ) -> Result<(bool, u32), Error> {
+        self.view.refuse_heirs()?;
         let deadline = timeout.deadline();
         let noted = self.view.pocket(self.view.me, Pocket::Barrier).ok_or(Error::Damaged)?;
         let (patience, _counted) = self.watch.patience(mode, deadline);
@@ -254,7 +258,7 @@ impl Barrier<'_> {
     /// # Errors
     /// [`Error::BarrierBroken`] if it is, was broken meanwhile, or not all parties have come, which breaks it;
     /// [`Error::BarrierTryAgain`] if somebody else does so at this moment; [`Error::Timeout`] if other messages took the room and
-    /// nobody received them in time, which breaks it; [`Error::Destroyed`].
+    /// nobody received them in time, which breaks it; [`Error::Destroyed`], [`Error::Forked`].
     pub fn release(&self, timeout: Timeout) -> Result<(), Error> {
         self.release_while(timeout, Lapse(u64::MAX), || true)
     }
@@ -267,6 +271,7 @@ impl Barrier<'_> {
         every: Lapse,
         mut is_wanted: impl FnMut() -> bool,
     ) -> Result<(), Error> {
+        self.view.refuse_heirs()?;
         let queue = self.view.messages.queue();
         if queue.is_destroyed() {
             return Err(Error::Destroyed);
@@ -288,16 +293,26 @@ impl Barrier<'_> {
     }
 
     /// Breaks it: who waits, and who comes later, gets [`Error::BarrierBroken`]; who was counted in receives all ones.
-    pub fn abort(&self) {
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn abort(&self) -> Result<(), Error> {
+        self.view.refuse_heirs()?;
         self.rounds.abort();
         self.broke();
+        Ok(())
     }
 
     /// Makes it whole again, for a new round. Messages that were sent to its parties stay, and are to be received before that;
     /// [`Event::Reset`](super::Event::Reset) removes them first. If somebody hands them out at this moment, he makes it whole.
-    pub fn reset(&self) {
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn reset(&self) -> Result<(), Error> {
+        self.view.refuse_heirs()?;
         self.rounds.reset();
         self.broke();
+        Ok(())
     }
 
     /// As whoever finds this member dead: a party that was counted in through this process and is gone.

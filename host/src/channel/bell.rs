@@ -18,7 +18,7 @@
 //!         assert_eq!(ready.index, 0);
 //!         channel.receiver(WaitMode::Idle)?.pop(Timeout::Now)?;
 //!     }
-//!     bell.rearm();
+//!     bell.rearm()?;
 //!     bell.end();
 //!     ringing.join().expect("it ended")
 //! })?;
@@ -35,6 +35,8 @@ use umbra_core::event::EventCount;
 use umbra_core::time::Time;
 
 use super::error::Error;
+use super::layout::refuse_heirs;
+use crate::sys::fork;
 use crate::sys::futex::Futex;
 
 const SILENT: u64 = 0;
@@ -47,6 +49,8 @@ pub struct Bell {
     descriptor: OwnedFd,
     state: AtomicU64,
     changes: AtomicU64,
+    /// Of the process that made it: a child that was forked off has the same descriptor, and a state of its own.
+    life: u32,
 }
 
 impl Bell {
@@ -55,19 +59,30 @@ impl Bell {
     /// # Errors
     /// [`Error::Descriptor`] if no descriptor is free.
     pub fn new() -> Result<Bell, Error> {
+        fork::watch();
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let descriptor = rustix::event::eventfd(0, flags).map_err(Error::Descriptor)?;
-        Ok(Bell { descriptor, state: AtomicU64::new(SILENT), changes: AtomicU64::new(0) })
+        Ok(Bell { descriptor, state: AtomicU64::new(SILENT), changes: AtomicU64::new(0), life: fork::life() })
+    }
+
+    /// Refuses a child that was forked off: what it would read is its parent's ring.
+    pub(super) fn refuse_heirs(&self) -> Result<(), Error> {
+        refuse_heirs(self.life)
     }
 
     /// Takes the ring back: the descriptor is not readable any more, until a member is found ready again.
-    pub fn rearm(&self) {
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn rearm(&self) -> Result<(), Error> {
+        self.refuse_heirs()?;
         // Nothing to read is nothing to take back.
         let _ = rustix::io::read(&self.descriptor, &mut [0; 8]);
         // ORDERING: what the caller took out of the channels is seen by the thread that looks at them after this.
         if self.state.compare_exchange(RUNG, SILENT, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             self.changes().notify(&Futex);
         }
+        Ok(())
     }
 
     /// Ends whoever rings it; it does not ring again.

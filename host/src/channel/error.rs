@@ -105,13 +105,14 @@ pub enum Error {
     /// Which of the processes that use the channel live cannot be told from here.
     #[error("channel belongs to another space of process numbers: processes of one container share a channel")]
     OtherNamespace,
-    /// The message was begun by the process that this one was forked off from.
-    #[error("message belongs to the process that forked this one off: open a sender and write one in this process")]
+    /// A sender, receiver, barrier, semaphore, set or bell, or a message that is being written, is that of the process that this
+    /// one was forked off from.
+    #[error("handle of a channel belongs to the process that forked this one off: open one in this process")]
     Forked,
-    /// As many processes use the channel as it has room for.
     /// No memory for what is to be looked at of a message, which is still the first.
     #[error("channel: {0}")]
     NoMemory(#[from] NoMemory),
+    /// As many processes use the channel as it has room for.
     #[error("{0} finds no room: as many processes use the channel as it was made for")]
     TooManyMembers(Identity),
     /// What is attached is no channel, or one of another version.

@@ -15,8 +15,11 @@ impl Sender<'_> {
     /// every other one by the same id, is stale; if nobody receives the message, the memory is freed.
     ///
     /// # Errors
-    /// As for [`send`](Self::send), and it is still the caller's, with its handle, then; [`Error::UnknownPool`].
+    /// As for [`send`](Self::send), and if nothing was sent it is still the caller's, with its handle; [`Error::UnknownPool`].
+    /// After [`Error::NotReceived`] it is the receiver's, and after [`Error::Destroyed`] of a handle that returns when a message
+    /// is received, too, or it was freed with the channel: then its handle is stale.
     pub fn send_memory(&self, memory: Allocation<'_>, hints: u64, timeout: Timeout) -> Result<(), Error> {
+        self.view.refuse_heirs()?;
         let deadline = timeout.deadline();
         let position = self.hand(memory, hints, timeout)?;
         self.returned(position, timeout.rest(deadline))
@@ -34,8 +37,9 @@ impl Sender<'_> {
     /// change it before it was read.
     ///
     /// # Errors
-    /// As for [`send_memory`](Self::send_memory).
+    /// As for [`send`](Self::send); [`Error::UnknownPool`].
     pub fn lend_memory(&self, memory: &Allocation<'_>, hints: u64, timeout: Timeout) -> Result<(), Error> {
+        self.view.refuse_heirs()?;
         let deadline = timeout.deadline();
         let position = self.refer(memory, 0, hints, timeout)?;
         self.returned(position, timeout.rest(deadline))
@@ -46,6 +50,7 @@ impl Sender<'_> {
     /// # Errors
     /// As for [`send`](Self::send); [`Error::Pool`] if the pool has no room at one try.
     pub fn send_placed(&self, bytes: &[u8], pool: &Pool, hints: u64, timeout: Timeout) -> Result<(), Error> {
+        self.view.refuse_heirs()?;
         let deadline = timeout.deadline();
         let position = self.place(bytes, pool, hints, timeout)?;
         self.returned(position, timeout.rest(deadline))
@@ -64,6 +69,7 @@ impl Sender<'_> {
     /// # Errors
     /// As for [`send_memory`](Self::send_memory); [`Error::Pool`] if they do not fit.
     pub fn send_into(&self, bytes: &[u8], to: Allocation<'_>, hints: u64, timeout: Timeout) -> Result<(), Error> {
+        self.view.refuse_heirs()?;
         let filled = to.part(0, bytes.len() as u64)?;
         filled.write(0, bytes)?;
         self.send_memory(filled, hints, timeout)

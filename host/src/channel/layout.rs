@@ -13,6 +13,7 @@ use super::memory::{NONE, Pools};
 use super::wait::{Shared, Spinning};
 use super::{Attributes, Kind};
 use crate::pool::Pool;
+use crate::sys::fork;
 use crate::sys::futex::Futex;
 
 pub(super) const VERSION: u64 = 3;
@@ -60,6 +61,8 @@ pub(super) struct View<'a> {
     pub(super) pools: &'a Pools,
     /// The pool that the memory is of.
     within: Option<&'a Pool>,
+    /// Of the process whose number this is: what it opens is not its children's.
+    life: u32,
 }
 
 /// Bytes of memory that a channel needs.
@@ -89,7 +92,7 @@ pub(super) fn create(memory: BytesMut<'_>, attributes: &Attributes, instance: u6
 pub(super) fn attach(memory: BytesMut<'_>) -> Result<View<'_>, Error> {
     let (frame, rest) = Frame::attach(memory, FORMAT)?;
     let messages = Messages::attach(rest).map_err(Error::NotChannel)?;
-    Ok(View { frame, messages, me: u16::MAX, pools: &NONE, within: None })
+    Ok(View { frame, messages, me: u16::MAX, pools: &NONE, within: None, life: fork::life() })
 }
 
 /// Looks again at a channel in a pool, or in none, whose messages have this form, as member `me`, who knows these pools.
@@ -101,7 +104,7 @@ pub(super) fn attach_in<'a>(
 ) -> Result<View<'a>, Error> {
     let (frame, rest) = Frame::attach(memory, FORMAT)?;
     let messages = Messages::attach_in(rest, form).map_err(Error::NotChannel)?;
-    Ok(View { frame, messages, me, pools, within })
+    Ok(View { frame, messages, me, pools, within, life: fork::life() })
 }
 
 impl From<FrameError> for Error {
@@ -114,7 +117,19 @@ impl From<FrameError> for Error {
     }
 }
 
+/// Refuses what was opened in another life than this process's, in its parent's name.
+#[inline]
+pub(super) fn refuse_heirs(life: u32) -> Result<(), Error> {
+    if life == fork::life() { Ok(()) } else { Err(Error::Forked) }
+}
+
 impl<'a> View<'a> {
+    /// Refuses a child that was forked off since: its parent's number is not its own.
+    #[inline]
+    pub(super) fn refuse_heirs(&self) -> Result<(), Error> {
+        refuse_heirs(self.life)
+    }
+
     fn get(&self, field: Field) -> u64 {
         self.frame.own(field as usize).load(Ordering::Relaxed)
     }

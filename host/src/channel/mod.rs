@@ -26,8 +26,8 @@
 //! Order: messages of one sender are received in the order in which they were sent, by each receiver. A receiver that
 //! is killed takes the message that it had just received with it.
 //!
-//! A child that was forked off may use the channels of its parent, in its own name; send and receive handles it opens
-//! anew.
+//! A child that was forked off may use the channels of its parent, in its own name. What its parent opened at them is
+//! refused to it ([`Error::Forked`]): it opens its own.
 //!
 //! *Cost*: that of [`umbra_core::channel`]. A waiter that sleeps makes a system call every 50 ms, and whoever wakes it one;
 //! one that never sleeps looks at a line of each member first. Who waits, or goes away empty-handed, reads the clock, and

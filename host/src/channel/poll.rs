@@ -126,12 +126,12 @@ impl Channel {
             Event::BarrierWaiters => return Ok(self.barrier()?.waiting().into()),
             Event::BarrierWait => return Ok(self.barrier()?.count_in(mode, timeout)?.into()),
             Event::BarrierRelease => self.barrier()?.release(timeout)?,
-            Event::BarrierAbort => self.barrier()?.abort(),
+            Event::BarrierAbort => self.barrier()?.abort()?,
             Event::Reset => {
                 // Also what cannot be received here, because its memory is not known.
                 view.drain();
                 view.wake();
-                self.barrier()?.reset();
+                self.barrier()?.reset()?;
             }
             _ if holds(&queue, event) => {}
             _ if timeout == Timeout::Now => return Err(Watch::new(view).late(Error::Timeout, timeout)),

@@ -11,7 +11,7 @@ use super::{Channel, Kind};
 use crate::pool;
 use crate::sys::{fork, heap};
 
-/// A receive handle.
+/// A receive handle. A child that is forked off opens its own.
 #[derive(Debug)]
 pub struct Receiver<'a> {
     pub(super) port: Port<'a, Watch<'a>>,
@@ -111,6 +111,7 @@ impl<'a> Receiver<'a> {
         timeout: Timeout,
         judge: impl Fn(Header, Bytes<'a>) -> Result<(), Refusal>,
     ) -> Result<Lent<'_, 'a, Watch<'a>>, Error> {
+        self.view.refuse_heirs()?;
         match self.port.try_take_if(&judge) {
             Err(Refusal::Receive(ReceiveError::Empty)) if timeout != Timeout::Now => self.await_message(timeout, judge),
             done => done.map_err(|refusal| self.port.waiting().late(refusal.into(), timeout)),
@@ -148,7 +149,7 @@ impl<'a> Receiver<'a> {
     ///
     /// # Errors
     /// [`Error::Empty`] for one try, [`Error::Timeout`], [`Error::PadTooSmall`], [`Error::UnknownMemory`],
-    /// [`Error::Destroyed`]. [`Error::Pool`] if its memory is no more: then the message is lost.
+    /// [`Error::Destroyed`], [`Error::Forked`]. [`Error::Pool`] if its memory is no more: then the message is lost.
     #[inline]
     pub fn receive(&self, pad: &mut [u8], timeout: Timeout) -> Result<Message, Error> {
         self.receive_with(pad.len(), |len| pad.get_mut(..len).unwrap_or_default(), timeout)
@@ -194,6 +195,7 @@ impl<'a> Receiver<'a> {
     /// # Errors
     /// As for [`receive`](Self::receive), but not for a pad that is too small.
     pub fn peek(&self, pad: &mut [u8], timeout: Timeout) -> Result<Message, Error> {
+        self.view.refuse_heirs()?;
         // Memory may be received and freed by others while it is looked at; not so often that it is no chance.
         let (mut tries, deadline) = (0, timeout.deadline());
         loop {
@@ -209,8 +211,6 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Looks at the first message, which is about memory.
-    fn peek_far(&self, pad: &mut [u8]) -> Result<Message, Error> {
     /// As [`peek`](Self::peek), into a list of as many bytes as the message has, but at most `most`: however many that are, it
     /// takes no more memory than there are bytes for it.
     ///
@@ -231,6 +231,8 @@ impl<'a> Receiver<'a> {
         }
     }
 
+    /// Looks at the first message, which is about memory.
+    fn peek_far(&self, pad: &mut [u8]) -> Result<Message, Error> {
         let look = || {
             let mut record = [0; Record::BYTES];
             let peeked = self.port.messages().peek(&mut record)?;

@@ -42,6 +42,7 @@ impl Semaphore<'_> {
     }
 
     fn wait(&self, mode: WaitMode, timeout: Timeout, look: impl Fn() -> Option<u64>) -> Result<u64, Error> {
+        self.view.refuse_heirs()?;
         let look = || {
             if self.view.messages.queue().is_destroyed() {
                 return Some(Err(Error::Destroyed));
@@ -62,7 +63,7 @@ impl Semaphore<'_> {
     /// Waits until the count is above zero and takes one; the count before.
     ///
     /// # Errors
-    /// [`Error::Timeout`], also for one try; [`Error::Destroyed`].
+    /// [`Error::Timeout`], also for one try; [`Error::Destroyed`], [`Error::Forked`].
     pub fn acquire(&self, mode: WaitMode, timeout: Timeout) -> Result<u64, Error> {
         self.wait(mode, timeout, || self.change(|count| count.checked_sub(1)))
     }
@@ -70,8 +71,9 @@ impl Semaphore<'_> {
     /// Adds one.
     ///
     /// # Errors
-    /// [`Error::SemaphoreFull`] if it is bounded and at the count that it began with, or at 2^64 - 1.
+    /// [`Error::SemaphoreFull`] if it is bounded and at the count that it began with, or at 2^64 - 1; [`Error::Forked`].
     pub fn release(&self) -> Result<(), Error> {
+        self.view.refuse_heirs()?;
         let added = self.change(|count| (count < self.most).then(|| count + 1));
         added.map(|_| ()).ok_or(Error::SemaphoreFull)
     }

@@ -34,7 +34,8 @@ pub struct SendOptions {
     pub mode: WaitMode,
 }
 
-/// A send handle; messages of one handle are received in the order in which they were sent.
+/// A send handle; messages of one handle are received in the order in which they were sent. A child that is forked off opens
+/// its own.
 #[derive(Debug)]
 pub struct Sender<'a> {
     pub(super) port: Port<'a, Watch<'a>>,
@@ -85,10 +86,12 @@ impl<'a> Sender<'a> {
     /// pool that this process knows at the channel.
     ///
     /// # Errors
-    /// [`Error::Full`] for one try, [`Error::Timeout`], [`Error::MessageTooLarge`], [`Error::Pool`], [`Error::Destroyed`]:
-    /// nothing was sent then. [`Error::NotReceived`] if the handle returns when a message is received.
+    /// [`Error::Full`] for one try, [`Error::Timeout`], [`Error::MessageTooLarge`], [`Error::Pool`], [`Error::Destroyed`],
+    /// [`Error::Forked`]: nothing was sent then. If the handle returns when a message is received, it was sent with
+    /// [`Error::NotReceived`], and may have been with [`Error::Destroyed`].
     #[inline]
     pub fn send(&self, bytes: &[u8], hints: u64, timeout: Timeout) -> Result<(), Error> {
+        self.view.refuse_heirs()?;
         match self.port.try_send(self.header(hints), bytes) {
             Ok(_) if self.options.returns == ReturnMode::Deposited => Ok(()),
             Ok(position) => self.await_receipt(position, timeout),
@@ -115,6 +118,7 @@ impl<'a> Sender<'a> {
 
     /// Sends a copy of these bytes, as [`send`](Self::send), but does not wait until it was received; where it stands.
     pub(crate) fn deposit_bytes(&self, bytes: &[u8], hints: u64, timeout: Timeout) -> Result<Position, Error> {
+        self.view.refuse_heirs()?;
         let sent = self.port.try_send(self.header(hints), bytes);
         sent.or_else(|error| self.deposit_otherwise(error.into(), bytes, hints, timeout))
     }
@@ -158,6 +162,7 @@ impl<'a> Sender<'a> {
     /// # Errors
     /// As for [`send`](Self::send).
     pub fn write(&self, len: usize, timeout: Timeout) -> Result<Writing<'_, 'a>, Error> {
+        self.view.refuse_heirs()?;
         let (patience, _counted) = self.port.waiting().patience(self.options.mode, timeout.deadline());
         let loan = match timeout {
             Timeout::Now => self.port.messages().loan(self.port.number(), len),

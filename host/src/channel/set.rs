@@ -11,21 +11,24 @@ use umbra_core::event::{EventCount, SLICE, Wait};
 
 use super::bell::Bell;
 use super::error::Error;
-use super::layout::View;
+use super::layout::{View, refuse_heirs};
 use super::poll::{Event, holds};
 use super::wait::{Spinning, Timeout, WaitMode, Watch};
 use super::{Channel, Kind};
+use crate::sys::fork;
 use crate::sys::futex::{self, Futex};
 
 /// How often one who never sleeps looks at its members between two looks after the dead.
 const PATROL: u64 = 1 << 10;
 
-/// Channels, and what is waited for at each of them.
+/// Channels, and what is waited for at each of them. A child that is forked off makes its own.
 #[derive(Debug)]
 pub struct ChannelSet<'a> {
     members: Vec<Member<'a>>,
     /// Who is looked at first; moves on, so that a busy member does not hide the others.
     turn: AtomicU64,
+    /// Of the process that made it.
+    life: u32,
 }
 
 #[derive(Debug)]
@@ -65,7 +68,7 @@ impl<'a> ChannelSet<'a> {
         if members.len() > futex::MOST {
             return Err(Error::SetTooLarge { members: members.len() });
         }
-        Ok(ChannelSet { members, turn: AtomicU64::new(0) })
+        Ok(ChannelSet { members, turn: AtomicU64::new(0), life: fork::life() })
     }
 
     /// How many channels it has.
@@ -103,8 +106,9 @@ impl<'a> ChannelSet<'a> {
     /// Waits until a member is ready. Who is to spin sleeps if at one of the members too many spin already.
     ///
     /// # Errors
-    /// [`Error::Timeout`], also for one try.
+    /// [`Error::Timeout`], also for one try; [`Error::Forked`].
     pub fn poll(&self, mode: WaitMode, timeout: Timeout) -> Result<Ready, Error> {
+        refuse_heirs(self.life)?;
         let deadline = timeout.deadline();
         let (mut looks, mut counted) = (0_u64, None);
         loop {
@@ -146,8 +150,10 @@ impl ChannelSet<'_> {
     /// caller has for it. A destroyed member is ready.
     ///
     /// # Errors
-    /// [`Error::SetTooLarge`] if there is no place beside the members for the bell.
+    /// [`Error::SetTooLarge`] if there is no place beside the members for the bell; [`Error::Forked`], also for the bell.
     pub fn ring(&self, bell: &Bell) -> Result<(), Error> {
+        refuse_heirs(self.life)?;
+        bell.refuse_heirs()?;
         if self.members.len() >= futex::MOST {
             return Err(Error::SetTooLarge { members: self.members.len() });
         }
