@@ -97,6 +97,10 @@ fn child() {
             }
             return;
         }
+        "hold" => {
+            channel.semaphore().unwrap().acquire(WaitMode::Idle, LONG).unwrap();
+            thread::sleep(Duration::from_secs(600));
+        }
         "barrier" => drop(channel.barrier().unwrap().wait(WaitMode::Idle, Timeout::Never)),
         "echo" => {
             let (receiver, sender) = (receiver(WaitMode::Adaptive), channel.sender(SendOptions::default()).unwrap());
@@ -444,6 +448,20 @@ fn a44_a_semaphore_counts() {
     let mut actors: Vec<_> = (0..8).map(|_| Actor::start("count", &shared)).collect();
     actors.iter_mut().for_each(Actor::finish);
     assert_eq!(shared.semaphore().unwrap().count(), 3);
+}
+
+#[test]
+fn a44_what_a_killed_process_had_acquired_stays_so_until_somebody_gives_it_back() {
+    let kind = Kind::Semaphore { initial: 1, bounded: true };
+    let channel = Channel::create(&Attributes { kind, ..Attributes::default() }).unwrap();
+    let semaphore = channel.semaphore().unwrap();
+    let mut actor = Actor::start("hold", &channel);
+    until("a holder", || semaphore.count() == 0);
+    actor.kill();
+    assert_eq!(channel.reap(), Ok(1));
+    assert_eq!(semaphore.acquire(WaitMode::Idle, after(20)), Err(Error::Timeout));
+    semaphore.release().unwrap();
+    assert_eq!(semaphore.acquire(WaitMode::Idle, LONG), Ok(1));
 }
 
 #[test]

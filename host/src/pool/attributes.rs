@@ -11,7 +11,7 @@ use super::{Pool, Word};
 /// Bytes of a huge page.
 const HUGE: u64 = 2 << 20;
 
-/// When a named pool ends.
+/// When a pool with a name ends; one without is there as long as a process has it, or its descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Lifetime {
     /// With the handle that made it.
