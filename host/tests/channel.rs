@@ -585,6 +585,22 @@ fn a_sender_that_returns_on_receipt_waits_for_it() {
 }
 
 #[test]
+fn a_sender_that_returns_on_receipt_hears_that_its_message_was_lost_with_the_channel() {
+    let channel = channel(2);
+    let options = SendOptions { returns: ReturnMode::Received, ..SendOptions::default() };
+    thread::scope(|scope| {
+        let send = |hints| channel.sender(options).unwrap().send(b"", hints, LONG);
+        let received = scope.spawn(move || send(1));
+        until("the first message", || channel.count() == Ok(1));
+        let lost = scope.spawn(move || send(2));
+        until("the second message", || channel.count() == Ok(2));
+        channel.receiver(WaitMode::Idle).unwrap().pop(LONG).unwrap();
+        channel.destroy().unwrap();
+        assert_eq!((received.join().unwrap(), lost.join().unwrap()), (Ok(()), Err(Error::Destroyed)));
+    });
+}
+
+#[test]
 fn messages_go_to_another_process_and_back() {
     let channel = channel(1);
     let mut actor = Actor::start("echo", &channel);

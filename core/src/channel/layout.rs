@@ -13,6 +13,8 @@ const BLOCK: usize = 3;
 pub(super) const DESTROYED: usize = 4;
 /// How many slots were ever claimed, the first ones.
 const USED: usize = 5;
+/// From which position on messages were removed because the channel was destroyed; 0 if none were.
+const LOST: usize = 6;
 const HEADER: usize = 16;
 /// The hint for senders, beside it what receivers sleep on, and how far messages are known to be taken; senders write them.
 const TAIL: usize = HEADER;
@@ -196,6 +198,11 @@ impl<'a> Queue<'a> {
     #[inline]
     pub(super) fn used(&self) -> &'a AtomicU64 {
         &self.header[USED]
+    }
+
+    /// The first position of a message that was lost with the channel; there is none at 0.
+    pub(super) fn lost(&self) -> &'a AtomicU64 {
+        &self.header[LOST]
     }
 }
 

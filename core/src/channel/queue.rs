@@ -59,7 +59,7 @@ pub struct Glimpse {
     pub(super) slot: usize,
     word: Slot,
     cell: Cell,
-    position: u64,
+    pub(super) position: u64,
 }
 
 impl Glimpse {
@@ -241,7 +241,7 @@ impl<'a> Queue<'a> {
 
     /// Whether the message at this position was taken. One that was not sent yet was not.
     #[inline]
-    fn is_past(&self, position: u64) -> Result<bool, Damaged> {
+    pub(super) fn is_past(&self, position: u64) -> Result<bool, Damaged> {
         let (cell, lap) = (self.cell(position), lap(position, self.shift));
         for _ in 0..self.spare {
             let now = Cell::load(cell);
@@ -254,12 +254,6 @@ impl<'a> Queue<'a> {
             }
         }
         Err(Damaged)
-    }
-
-    /// Whether somebody received the message at this position.
-    #[must_use]
-    pub fn is_received(&self, position: Position) -> bool {
-        self.is_past(position.0).unwrap_or(false)
     }
 
     /// The message that is the next to be received.

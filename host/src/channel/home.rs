@@ -201,7 +201,7 @@ impl Berth {
 mod tests {
     use std::process::Command;
 
-    use super::super::{Attributes, Channel, identity};
+    use super::super::{Attributes, Channel, SendOptions, Timeout, identity};
     use super::*;
 
     fn attributes() -> Attributes {
@@ -230,6 +230,19 @@ mod tests {
         assert!(view.destroy());
         block.set_channel().unwrap();
         block
+    }
+
+    #[test]
+    fn what_a_destroyer_who_was_killed_over_it_left_is_freed_by_who_leaves() {
+        let (pool, wait) = (pool(), Timeout::Now);
+        let ours = Channel::create_with(&attributes(), [pool.clone()]).unwrap();
+        let theirs = Channel::attach_with(ours.share().unwrap(), [pool.clone()]).unwrap();
+        let sender = ours.sender(SendOptions::default()).unwrap();
+        (0..2).for_each(|_| sender.send_memory(pool.alloc(100, 0).unwrap(), 0, wait).unwrap());
+        assert!(theirs.view().unwrap().messages.queue().destroy());
+        assert_eq!(pool.blocks().count(), 2);
+        drop(theirs);
+        assert_eq!(pool.blocks().count(), 0);
     }
 
     #[test]

@@ -387,7 +387,10 @@ impl Drop for Channel {
             && let Ok(view) = self.outside()
         {
             if view.messages.queue().is_destroyed() {
-                view.seen_by(number).bury_dead();
+                let ours = view.seen_by(number);
+                // Whoever destroyed it may have been killed before he had removed all that waited.
+                ours.drain();
+                ours.bury_dead();
             }
             self.seat.leave(&view);
             self.home.vacate();

@@ -127,7 +127,7 @@ impl<'a> View<'a> {
     }
 
     /// Clears away what nobody has begun to read, and nobody will read: the adapter is destroyed.
-    fn clear(&self) {
+    pub(super) fn clear(&self) {
         while let Some(inlet) = self.streams.table().meet(self.me).and_then(|met| self.streams.inlet(met, self.me)) {
             inlet.leave(self.dropped());
         }
@@ -220,5 +220,30 @@ impl Watch<'_> {
             self.patrol();
         }
         if matches!(error, Error::Full | Error::Empty) && timeout != Timeout::Now { Error::Timeout } else { error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::{Adapter, SendOptions};
+    use super::*;
+    use crate::pool::{self, Pool};
+
+    #[test]
+    fn what_a_destroyer_who_was_killed_over_it_left_is_freed_by_who_leaves() {
+        let pool = Arc::new(Pool::create(None, &pool::Attributes { bytes: 1 << 20, ..Default::default() }).unwrap());
+        let ours = Adapter::create(&Attributes::default(), [pool.clone()]).unwrap();
+        let theirs = Adapter::attach(ours.share().unwrap(), [pool.clone()]).unwrap();
+        for _ in 0..2 {
+            let mut sender = ours.send(&SendOptions::default(), Timeout::Now).unwrap();
+            sender.send_memory(pool.alloc(100, 0).unwrap(), 0, Timeout::Now).unwrap();
+            sender.close(Timeout::Now).unwrap();
+        }
+        assert!(theirs.view().unwrap().streams.table().destroy());
+        assert_eq!(pool.blocks().count(), 2);
+        drop(theirs);
+        assert_eq!(pool.blocks().count(), 0);
     }
 }

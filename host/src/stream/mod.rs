@@ -301,6 +301,10 @@ impl Drop for Inner {
                 view.give_back(member);
                 Ok::<_, Infallible>(())
             };
+            // Whoever destroyed it may have been killed before he had cleared away all that waited.
+            if view.streams.table().is_destroyed() {
+                view.clear();
+            }
             // A number that is another's by now is none of ours.
             let _ = view.frame.crew.bury(self.me, self.me.number, leave);
         }
