@@ -5,7 +5,7 @@ use umbra_core::cell::BytesMut;
 use umbra_core::channel::Patience;
 use umbra_core::crew::Member;
 use umbra_core::event::{EventCount, Wait};
-use umbra_core::stream::{End, Outcome, Outlet, Reference, Streams};
+use umbra_core::stream::{End, Outcome, Outlet, Reference, Streams, WriteError};
 use umbra_core::time::Time;
 
 use super::Attributes;
@@ -140,13 +140,16 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Ends a conversation as its sender, and tells whoever waits.
-    pub(super) fn end(&self, outlet: Outlet<'_>, how: End, wait: &impl Wait) {
+    /// Ends a conversation as its sender, and tells whoever waits. It may not have been his any more, and then nobody hears
+    /// that it ended.
+    pub(super) fn end(&self, outlet: Outlet<'_>, how: End, wait: &impl Wait) -> Result<(), WriteError> {
         let at = outlet.conversation();
         match outlet.end(how, self.dropped()) {
+            Outcome::Stale => return Err(WriteError::Stale),
             Outcome::Deposited => self.is_deposited(wait),
             outcome => self.streams.tell(at, outcome, wait),
         }
+        Ok(())
     }
 
     fn is_deposited(&self, wait: &impl Wait) {

@@ -277,8 +277,8 @@ impl<'a> Sender<'a> {
                 None => outlet.write(bytes, arg, false).map(|_| ()).map_err(Error::from),
             };
             let how = if written.is_ok() { End::Complete } else { End::Broken };
-            self.view.end(outlet, how, &self.watch);
-            written
+            let ended = self.view.end(outlet, how, &self.watch);
+            written.and(ended.map_err(Error::from))
         });
         if sent.is_err()
             && let Some(memory) = reference
@@ -303,13 +303,12 @@ impl<'a> Sender<'a> {
     pub(crate) fn break_off(&mut self) {
         self.plan.unsent = Vec::new();
         self.plan.is_broken = true;
-        self.end(End::Broken);
+        // What is not this sender's any more has been broken off by others.
+        let _ = self.end(End::Broken);
     }
 
-    fn end(&mut self, how: End) {
-        if let Some(outlet) = self.outlet.take() {
-            self.view.end(outlet, how, &self.watch);
-        }
+    fn end(&mut self, how: End) -> Result<(), Error> {
+        self.outlet.take().map_or(Ok(()), |outlet| Ok(self.view.end(outlet, how, &self.watch)?))
     }
 
     /// Ends the conversation: sends what was kept, and says that it was all. A conversation of one message without any is
@@ -317,7 +316,8 @@ impl<'a> Sender<'a> {
     ///
     /// # Errors
     /// As for [`send`](Self::send) if something was left to be sent, and was not in time: then the receiver is told that
-    /// the rest will not come. The conversation has ended in any case, but with [`Error::Forked`], where it is the parent's.
+    /// the rest will not come. [`Error::Damaged`] if the conversation was this sender's no more, and its end nobody's to hear.
+    /// It has ended in any case, but with [`Error::Forked`], where it is the parent's.
     pub fn close(mut self, timeout: Timeout) -> Result<(), Error> {
         self.refuse_heirs()?;
         self.finish(timeout)
@@ -331,8 +331,9 @@ impl<'a> Sender<'a> {
             return sent;
         }
         let flushed = self.flush(timeout);
-        self.end(if flushed.is_ok() { End::Complete } else { End::Broken });
-        flushed.map_err(|error| if matches!(error, Error::Partly { .. }) { Error::Timeout } else { error })
+        let ended = self.end(if flushed.is_ok() { End::Complete } else { End::Broken });
+        let sent = flushed.map_err(|error| if matches!(error, Error::Partly { .. }) { Error::Timeout } else { error });
+        sent.and(ended)
     }
 }
 
@@ -384,5 +385,25 @@ impl Write for Sender<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(Sender::flush(self, self.plan.timeout)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Attributes;
+    use super::*;
+
+    #[test]
+    fn who_ends_a_conversation_that_is_not_his_any_more_is_told() {
+        let adapter = Adapter::create(&Attributes::default(), []).unwrap();
+        let view = adapter.view().unwrap();
+        for sent in [0, 1] {
+            let mut sender = adapter.send(&SendOptions::default(), Timeout::Now).unwrap();
+            (0..sent).for_each(|_| sender.send(b"hello", 0, Timeout::Now).unwrap());
+            // As if others had taken this process for dead.
+            assert_eq!(view.streams.reclaim(view.me, |_| ()).sent, 1);
+            assert_eq!(sender.close(Timeout::Now), Err(Error::Damaged));
+        }
+        adapter.send(&SendOptions::default(), Timeout::Now).unwrap().close(Timeout::Now).unwrap();
     }
 }
