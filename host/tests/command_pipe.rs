@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::pty::OpenptFlags;
 
@@ -25,6 +25,19 @@ fn pipe(args: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_umbra"));
     command.arg("pipe").args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
+}
+
+/// A process that ends by itself, as its input is not closed.
+fn ended(mut child: Child) -> Child {
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > Duration::from_secs(60) {
+            child.kill().unwrap();
+            panic!("it waits for ever: {:?}", child.wait_with_output());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child
 }
 
 fn fails(child: Child, code: i32, why: &str) {
@@ -95,6 +108,22 @@ fn a_sender_whose_receiver_died_before_its_end_fails() {
     receives.wait().unwrap();
     drop(input);
     fails(sends, 1, "the process at the other end of the pipe died");
+}
+
+/// Also while it waits for more input, which never comes.
+#[test]
+fn a_sender_that_waits_for_its_input_hears_that_its_receiver_died_or_ended() {
+    let name = name("waits");
+    let (sends, mut receives, _input) = in_the_middle(&name);
+    receives.kill().unwrap();
+    receives.wait().unwrap();
+    fails(ended(sends), 1, "the process at the other end of the pipe died");
+
+    let (sends, mut receives, mut input) = in_the_middle(&name);
+    drop(receives.stdout.take());
+    input.write_all(b"nobody takes this").unwrap();
+    assert!(receives.wait().unwrap().success());
+    fails(ended(sends), 1, "the receiver has ended and takes no more");
 }
 
 #[test]

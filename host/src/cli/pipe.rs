@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use umbra::channel::Timeout;
 use umbra::quantity::{Bytes, parse_bytes, parse_lapse};
-use umbra::stream::{Error, Meeting, Piece, ReceiveOptions, Role, SendOptions};
+use umbra::stream::{Error, Meeting, Piece, ReceiveOptions, Role, SendOptions, Sender as Sending};
 use umbra_core::time::Lapse;
 
 use super::{Done, Failure, paint, progress};
@@ -59,6 +61,8 @@ struct How {
 
 /// How long a process waits without a word.
 const MOMENT: Duration = Duration::from_secs(1);
+/// How often one who waits for input looks whether the receiver is there.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 /// Bytes that are copied at once.
 const CHUNK: usize = 256 << 10;
 
@@ -149,6 +153,24 @@ impl Pipe {
     }
 }
 
+/// Waits until there is input, or its end; meanwhile the receiver is [checked](check), of whom the stream tells only who sends.
+fn await_input(input: &File, mut check: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+    loop {
+        match poll(&mut [PollFd::new(input, PollFlags::IN)], Some(&LOOK)) {
+            Ok(0) => check()?,
+            Err(Errno::INTR) => {}
+            // Whatever cannot be waited for says so when it is read.
+            Ok(_) | Err(_) => return Ok(()),
+        }
+    }
+}
+
+/// Whether the receiver is there.
+fn check(meeting: &Meeting, sender: &mut Sending<'_>) -> Result<(), Error> {
+    meeting.adapter().reap()?;
+    sender.keep(b"", 0)
+}
+
 fn send(how: &How) -> Done {
     let mut input = file(&io::stdin())?;
     let expected = input.metadata().ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len());
@@ -160,6 +182,9 @@ fn send(how: &How) -> Done {
     drop(waiting);
     let (bar, mut buffer) = (how.bar(expected), vec![0; CHUNK]);
     let stopped = loop {
+        if let Err(error) = await_input(&input, || check(&meeting, &mut sender)) {
+            break Some(broken(error));
+        }
         let sent = match input.read(&mut buffer) {
             Ok(0) => break None,
             Ok(len) => sender.send(&buffer[..len], 0, Timeout::Never).map(|()| len).map_err(broken),
@@ -174,7 +199,7 @@ fn send(how: &How) -> Done {
     bar.finish_and_clear();
     // A receiver that is gone by now has not had all of it, also if there was room for the rest. Without this the end would be
     // the last thing said, to nobody.
-    let stopped = stopped.or_else(|| meeting.adapter().reap().and_then(|_| sender.keep(b"", 0)).map_err(broken).err());
+    let stopped = stopped.or_else(|| check(&meeting, &mut sender).map_err(broken).err());
     match stopped {
         None => sender.close(Timeout::Never).map_err(broken)?,
         Some(failure) => {
