@@ -99,6 +99,25 @@ fn s19_a_rank_that_says_another_size_gets_a_conflict_and_nobody_else_notices() {
 }
 
 #[test]
+fn a_rank_whose_host_has_more_ranks_than_the_job_is_refused_and_nobody_waits_for_them() {
+    let mut sim = Sim::new(Job::new(2, 1, 1)).unwrap();
+    // It comes first: whatever is said first of a host holds.
+    let config = sim.member(WorldRank(1)).unwrap().config().clone();
+    sim.fault(umbra::sim::Fault::Kill(Process::Rank(WorldRank(1))));
+    for n_local in [3, u32::MAX] {
+        let at =
+            sim.add_rank(member::Config { n_local, incarnation: Incarnation(n_local.into()), ..config.clone() }, Sp(1));
+        sim.run_until(sim.now() + Lapse::from_millis(20));
+        let events: Vec<Event> = sim.ranks()[at].events.iter().map(|&(_, event)| event).collect();
+        assert_eq!(refused(&events), Some((Status::Conflict, Field::LocalCount as u32)), "{n_local}");
+    }
+    // Every look at who is missing ends, and so does the wait.
+    sim.run_until(sim.now() + sim.job().timeout + sim.job().timeout);
+    let told = sim.ranks()[0].events.iter().any(|(_, event)| matches!(event, Event::Ended { key: WORLD, .. }));
+    assert!(told, "{:?}", sim.ranks()[0].events);
+}
+
+#[test]
 fn s20_a_rank_at_the_wrong_service_process_is_told_the_right_one() {
     let mut sim = full(Job::new(1, 2, 4));
     let wrong = claimant(&mut sim, Sp(0), |config| config.local = LocalRank(1));

@@ -171,6 +171,19 @@ impl Field {
     }
 }
 
+impl core::fmt::Display for Field {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Field::Size => "number of ranks",
+            Field::LocalCount => "number of ranks on the host",
+            Field::LocalRank => "local rank",
+            Field::Host => "host",
+            Field::Rank => "rank in the group",
+            Field::Descriptor => "members of the group",
+        })
+    }
+}
+
 /// What a rank claims about itself when it connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

@@ -2,8 +2,8 @@
 
 use umbra_core::endpoints::{ArenaError, DescriptorError};
 use umbra_core::error::Status;
-use umbra_core::group::Cause;
 use umbra_core::group::member::{JoinError, LeaveError};
+use umbra_core::group::{Cause, Field};
 use umbra_core::peer::{Peer, Sp};
 use umbra_core::placement::PlacementError;
 
@@ -165,7 +165,7 @@ pub enum SessionError {
 fn hint(status: Status, word: u32) -> String {
     match status {
         Status::WrongServiceProcess => format!(" (connect to service process {word})"),
-        Status::Conflict => format!(" (field {word})"),
+        Status::Conflict => Field::from_code(word).map_or_else(String::new, |field| format!(" ({field})")),
         _ => String::new(),
     }
 }
@@ -210,5 +210,17 @@ impl SessionError {
             SessionError::Timeout { what, sp } => SessionError::Timeout { what, sp: who.unwrap_or(sp) },
             other => other,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_whose_description_differs_is_told_in_what() {
+        let said = |word| SessionError::Refused { status: Status::Conflict, word }.to_string();
+        assert!(said(Field::LocalCount as u32).ends_with(" (number of ranks on the host)"), "{}", said(2));
+        assert_eq!(said(99), format!("refused: {}", Status::Conflict), "of a later version");
     }
 }

@@ -101,7 +101,8 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         if rank.0 >= size {
             return Err((Status::RankOutOfRange, size));
         }
-        if self.n_local != 0 && n_local != self.n_local {
+        // Who is missing of the ranks here is looked for one by one: there are no more of them than ranks.
+        if n_local > size || (self.n_local != 0 && n_local != self.n_local) {
             return Err(conflict(Field::LocalCount));
         }
         if shadow > 0 {
