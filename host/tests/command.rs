@@ -324,6 +324,15 @@ fn what_the_simulator_cannot_do_is_a_usage_error() {
 }
 
 #[test]
+fn a_simulated_job_may_be_as_impatient_as_one_likes() {
+    for timeout in ["20ms", "900us"] {
+        let output = umbra(&["sim", "--timeout", timeout]);
+        assert!(output.status.success(), "{timeout}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert!(refused(&["sim", "--timeout", "0s"], 2).contains("time-out"));
+}
+
+#[test]
 fn doctor_names_the_agents_that_do_not_answer() {
     let config = file("doctor.cfg", "# Format version: 1\nn1,bf1:127.0.0.1:1:2\n");
     let secret = file("doctor.secret", &format!("{}\n", "5a".repeat(32)));

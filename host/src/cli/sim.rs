@@ -121,6 +121,8 @@ impl Sim {
         options.faults = [&self.kill, &self.restart, &self.cut, &self.heal].into_iter().flatten().copied().collect();
         let job = &mut options.job;
         (job.seed, job.timeout, job.keep_events) = (seed, self.timeout, self.timeline);
+        // Whoever gives up sooner repeats and pings sooner, too.
+        (job.resend, job.ping) = (job.resend.min(job.timeout), job.ping.min(job.timeout));
         job.groups = job.groups.max(self.groups + 1);
         let network = &mut job.network;
         (network.loss, network.duplication, network.reorder) = (self.loss, self.duplication, self.reorder);
