@@ -1,7 +1,8 @@
 //! Asking running agents: calls from a tool that takes no part in the job.
 //!
 //! An [`Asker`] dials all agents at once, with one deadline, and remembers for each whether it answered or why not: that
-//! some of them are missing is the news when something is wrong, not a reason to stop.
+//! some of them are missing is the news when something is wrong, not a reason to stop. Whoever has one question for all of
+//! them [asks each](ask_each) as soon as it is linked, so that none waits for those that hang.
 //!
 //! Calls are frames of administration; answers come back as bytes.
 
@@ -97,11 +98,22 @@ impl Asker {
     /// # Errors
     /// [`AskError::System`] if there are no random bytes or the system cannot wait.
     pub fn connect(secret: Secret, targets: Vec<Target>, patience: Lapse) -> Result<Asker, AskError> {
+        let deadline = now() + patience;
+        let mut asker = Asker::dial(secret, targets, patience)?;
+        let is_dialling = |asker: &Asker| asker.agents.iter().any(|(_, state)| matches!(state, State::Dialling(_)));
+        while is_dialling(&asker) && asker.driver.looked() < deadline {
+            asker.step(deadline, |_, _, _| {})?;
+        }
+        Ok(asker)
+    }
+
+    /// Begins to dial every target; that ends a little before `patience` does.
+    fn dial(secret: Secret, targets: Vec<Target>, patience: Lapse) -> Result<Asker, AskError> {
         let system = |e: &dyn std::fmt::Display| AskError::System(e.to_string());
         let life = u64::from_le_bytes(secret::random::<8>().map_err(|e| system(&e))?).max(1);
         let me = Identity { party: Party::Tool, incarnation: Incarnation(life) };
         let mut driver = Driver::new(me, secret, Limits::default());
-        let deadline = now() + patience;
+        let deadline = now() + Lapse(patience.0 - GRACE.0.min(patience.0 / 16));
         let mut agents = Vec::with_capacity(targets.len());
         for target in targets {
             let state = match Peer::service(target.sp) {
@@ -113,11 +125,7 @@ impl Asker {
             };
             agents.push((target, state));
         }
-        let mut asker = Asker { driver, agents, token: 0, descriptors: Vec::new() };
-        while asker.agents.iter().any(|(_, state)| matches!(state, State::Dialling(_))) {
-            asker.step(deadline + GRACE, |_, _| {})?;
-        }
-        Ok(asker)
+        Ok(Asker { driver, agents, token: 0, descriptors: Vec::new() })
     }
 
     /// How many agents there should be.
@@ -176,6 +184,7 @@ impl Asker {
         self.calls(0..self.agents.len(), op, body, patience)
     }
 
+    /// Calls those that are linked, and those that are still dialled as soon as they are.
     fn calls(
         &mut self,
         which: std::ops::Range<usize>,
@@ -186,46 +195,44 @@ impl Asker {
         self.token += 1;
         self.descriptors.clear();
         let token = Token(self.token);
-        let first = which.start;
-        let mut answers: Vec<Option<Answer>> = Vec::new();
-        for (target, state) in self.agents.get(which).unwrap_or_default() {
-            let sp = target.sp;
-            answers.push(match state {
-                State::Up(link) => {
-                    let sent = self.driver.send(*link, &Frame::Call { op, token, body }, Vec::new());
-                    sent.err().map(|why| Err(AskError::NotSent { sp, why }))
-                }
-                State::Dialling(_) => Some(Err(unreachable(target, Close::HandshakeTimeout))),
-                State::Gone(why) => Some(Err(unreachable(target, why.clone()))),
-            });
-        }
-        // What comes of each answer before its end.
-        let mut more = vec![Vec::new(); answers.len()];
         let deadline = now() + patience;
-        while answers.iter().any(Option::is_none) && self.driver.looked() < deadline {
-            self.step(deadline, |at, news| {
-                let Some(at) = at.checked_sub(first) else { return };
-                let (Some(answer), Some(more)) = (answers.get_mut(at), more.get_mut(at)) else { return };
-                match news {
-                    // What comes behind its end is no part of it.
-                    News::Frame(..) if answer.is_some() => {}
-                    News::Frame(target, frame) => {
-                        if let Some(done) = read(target, frame, token, more) {
-                            *answer = Some(done);
-                        }
+        let first = which.start;
+        let count = self.agents.get(which).map_or(0, <[_]>::len);
+        let mut calls: Vec<Called> = (0..count).map(|_| Called::default()).collect();
+        loop {
+            for ((target, state), call) in self.agents.iter().skip(first).zip(&mut calls) {
+                match state {
+                    State::Dialling(_) => {}
+                    State::Up(link) if !call.is_asked => {
+                        call.is_asked = true;
+                        let sent = self.driver.send(*link, &Frame::Call { op, token, body }, Vec::new());
+                        call.answer = sent.err().map(|why| Err(AskError::NotSent { sp: target.sp, why }));
                     }
-                    News::Gone(target, why) => {
-                        answer.get_or_insert_with(|| Err(unreachable(target, why.clone())));
-                    }
+                    State::Up(_) => {}
+                    State::Gone(why) => _ = call.answer.get_or_insert_with(|| Err(unreachable(target, why.clone()))),
+                }
+            }
+            if calls.iter().all(|call| call.answer.is_some()) || self.driver.looked() >= deadline {
+                break;
+            }
+            self.step(deadline, |at, target, frame| {
+                // What comes behind the end of an answer is no part of it.
+                let call = at.checked_sub(first).and_then(|at| calls.get_mut(at)).filter(|call| call.answer.is_none());
+                if let Some(call) = call {
+                    call.answer = read(target, frame, token, &mut call.more);
                 }
             })?;
         }
-        let silent = self.agents.iter().skip(first).map(|(target, _)| AskError::Silent { sp: target.sp });
-        Ok(answers.into_iter().zip(silent).map(|(answer, silent)| answer.unwrap_or(Err(silent))).collect())
+        let late = |(target, state): &(Target, State)| match state {
+            State::Dialling(_) => unreachable(target, Close::HandshakeTimeout),
+            State::Up(_) | State::Gone(_) => AskError::Silent { sp: target.sp },
+        };
+        let late = self.agents.iter().skip(first).map(late);
+        Ok(calls.into_iter().zip(late).map(|(call, late)| call.answer.unwrap_or(Err(late))).collect())
     }
 
-    /// Waits once and tells what came.
-    fn step(&mut self, deadline: Time, mut tell: impl FnMut(usize, News<'_>)) -> Result<(), AskError> {
+    /// Waits once and tells which frames came.
+    fn step(&mut self, deadline: Time, mut tell: impl FnMut(usize, &Target, &[u8])) -> Result<(), AskError> {
         let mut bytes = Vec::new();
         self.driver.wait(deadline).map_err(|e| AskError::System(e.to_string()))?;
         while let Some(event) = self.driver.next(&mut bytes) {
@@ -240,12 +247,9 @@ impl Asker {
                 Event::Up { .. } => *state = State::Up(link),
                 Event::Frame { descriptors, .. } => {
                     self.descriptors.extend(descriptors);
-                    tell(at, News::Frame(target, &bytes));
+                    tell(at, target, &bytes);
                 }
-                Event::Gone { why, .. } => {
-                    tell(at, News::Gone(target, &why));
-                    *state = State::Gone(why);
-                }
+                Event::Gone { why, .. } => *state = State::Gone(why),
                 Event::Readable(_) => {}
             }
         }
@@ -253,16 +257,35 @@ impl Asker {
     }
 }
 
+/// Asks every target one question; answers in their order. All of it, links included, takes no longer than `patience`, and
+/// whoever is linked sooner is asked sooner.
+///
+/// # Errors
+/// [`AskError::System`] if there are no random bytes or the system cannot wait.
+pub fn ask_each(
+    secret: Secret,
+    targets: Vec<Target>,
+    op: Op,
+    body: &[u8],
+    patience: Lapse,
+) -> Result<Vec<Answer>, AskError> {
+    Asker::dial(secret, targets, patience)?.call_all(op, body, patience)
+}
+
+/// What comes of one call.
+#[derive(Default)]
+struct Called {
+    is_asked: bool,
+    /// What came of its answer before the end.
+    more: Vec<u8>,
+    answer: Option<Answer>,
+}
+
 /// What an agent answered, or why it did not.
 pub type Answer = Result<Vec<u8>, AskError>;
 
-/// A dial that is due at its deadline ends a moment later.
+/// A dial that is due at its deadline ends a moment later: it is due so long before the time is up, or a sixteenth of that.
 const GRACE: Lapse = Lapse::from_millis(50);
-
-enum News<'a> {
-    Frame(&'a Target, &'a [u8]),
-    Gone(&'a Target, &'a Close),
-}
 
 fn unreachable(target: &Target, why: Close) -> AskError {
     AskError::Unreachable { sp: target.sp, address: target.address.clone(), why }

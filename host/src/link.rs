@@ -106,8 +106,11 @@ pub enum Close {
     /// A handshake message holds something impossible.
     #[error("handshake message is malformed")]
     BadHandshake,
-    /// The handshake took too long.
-    #[error("handshake did not end in time")]
+    /// No connection or no handshake in time.
+    #[error(
+        "handshake did not end in time: the process there is stopped, busy or cut off; see that it runs and can be reached, \
+         or wait longer"
+    )]
     HandshakeTimeout,
     /// A frame's digest does not match: bytes were changed, lost, repeated or made up.
     #[error("digest of frame {0} does not match")]

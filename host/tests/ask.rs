@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 use umbra::admin::ops;
-use umbra::ask::{AskError, Asker, Target};
+use umbra::ask::{AskError, Asker, Target, ask_each};
 use umbra::driver::{Driver, Event, Limits, now};
-use umbra::link::{Address, Identity, Listener, Party};
+use umbra::link::{Address, Close, Identity, Listener, Party};
 use umbra::secret::Secret;
 use umbra_core::error::Status;
 use umbra_core::peer::{Incarnation, Peer, Sp};
@@ -105,6 +105,36 @@ fn answers_come_in_the_order_of_the_agents_and_missing_ones_are_named() {
     assert_eq!(refused, Err(AskError::Refused { sp: Sp(2), status: Status::UnknownGroup, text: "row 9".into() }));
     drop(asker);
     running.into_iter().for_each(|agent| agent.join().unwrap());
+}
+
+/// All of it has one deadline: whoever hangs keeps neither the others from being asked nor the tool for longer.
+#[test]
+fn each_is_asked_as_soon_as_it_is_linked_and_one_that_hangs_costs_no_more_than_the_time_given() {
+    let place = Place::new("each");
+    let patience = Lapse::from_secs(3);
+    let _hangs = UnixListener::bind(place.0.join("sp1.sock")).unwrap();
+    let first = agent(&place, 0, [7; 32]);
+    let targets = (0..4).map(|sp| place.target(sp)).collect();
+    let begun = now();
+    let late = std::thread::scope(|scope| {
+        let late = scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(1500));
+            agent(&place, 2, [7; 32])
+        });
+        let answers = ask_each(Secret::from_bytes([7; 32]), targets, ECHO, b"hello", patience).unwrap();
+        let took = now().since(begun);
+        assert!(took < Lapse(patience.0 / 2 * 3), "{took:?}");
+        assert_eq!((&answers[0], &answers[2]), (&Ok(b"hello".to_vec()), &Ok(b"hello".to_vec())));
+        let Err(error @ AskError::Unreachable { sp: Sp(1), .. }) = &answers[1] else { panic!("{:?}", answers[1]) };
+        assert!(error.to_string().contains("see that it runs"), "{error}");
+        assert!(
+            matches!(answers[3], Err(AskError::Unreachable { sp: Sp(3), why: Close::Io(_), .. })),
+            "{:?}",
+            answers[3]
+        );
+        late.join().unwrap()
+    });
+    [first, late].into_iter().for_each(|agent| agent.join().unwrap());
 }
 
 #[test]

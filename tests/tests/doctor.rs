@@ -5,11 +5,22 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 use std::cell::Cell;
+use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use umbra::config::Platform;
+use umbra::driver::{Driver, Event, Limits, now};
+use umbra::link::{Identity, Listener, Party};
+use umbra::secret::Secret;
+use umbra_core::error::Status;
+use umbra_core::peer::{Incarnation, Sp};
+use umbra_core::time::Lapse;
+use umbra_core::wire::Frame;
 use umbra_tests::rig::{self, ByHand};
 
 /// Exit code and words of the doctor.
@@ -38,6 +49,49 @@ fn whoever_leaves_agents_no_time_is_refused_and_blames_none() {
             );
         }
     }
+}
+
+/// The agents are played: they have nothing to say.
+#[test]
+fn the_doctor_reaches_more_agents_than_it_may_have_files_open_at_first() {
+    const AGENTS: u32 = 40;
+    let job = ByHand::new("doctor-many", AGENTS);
+    let platform = Platform::read(job.config()).unwrap();
+    let known = platform.job(&platform.dpu_names()).unwrap();
+    let over = AtomicBool::new(false);
+    let play = |sp| {
+        let secret = Secret::read(&job.secret()).unwrap();
+        let me = Identity { party: Party::Peer(rig::service(sp)), incarnation: Incarnation(1) };
+        let mut agent = Driver::new(me, secret, Limits::default());
+        let listener = TcpListener::bind(SocketAddr::V4(known.address(Sp(sp)).unwrap().services)).unwrap();
+        agent.listen(Listener::Tcp(listener)).unwrap();
+        let mut bytes = Vec::new();
+        while !over.load(Ordering::Relaxed) {
+            agent.wait(now() + Lapse::from_millis(20)).unwrap();
+            while let Some(event) = agent.next(&mut bytes) {
+                let Event::Frame { link, .. } = event else { continue };
+                let Ok(Frame::Call { op, token, .. }) = Frame::parse(&bytes) else { panic!("{bytes:02x?}") };
+                let done = Frame::Done { op, token, status: Status::Ok, body: &[] };
+                agent.send(link, &done, Vec::new()).unwrap();
+            }
+            agent.flush();
+        }
+    };
+    let output = thread::scope(|scope| {
+        for sp in 0..AGENTS {
+            let play = &play;
+            scope.spawn(move || play(sp));
+        }
+        let doctor = r#"ulimit -S -n 24 && exec "$0" doctor --timeout 20s --json --config "$1" --secret "$2""#;
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(doctor).arg(&rig::programs().0).arg(job.config()).arg(job.secret());
+        let output = shell.output();
+        over.store(true, Ordering::Relaxed);
+        output.unwrap()
+    });
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(said["ok"], true, "{said:#}");
+    assert_eq!(said["agents"].as_array().unwrap().len(), AGENTS as usize);
 }
 
 #[test]
@@ -140,6 +194,51 @@ fn the_doctor_asks_by_one_call_and_alone_whom_that_does_not_reach() {
     let dead = of(&said, "agents", 1);
     assert!(dead["error"].as_str().unwrap().contains("service process 1 at"), "{said:#}");
     assert_eq!(said["ok"], false);
+}
+
+/// How long a tool takes that may wait so many seconds; the shortest of three runs, for the machine may be busy.
+fn takes(job: &ByHand, arguments: &[&str], timeout: u64) -> Duration {
+    let run = |_| {
+        let begun = Instant::now();
+        let output = Command::new(&rig::programs().0)
+            .args(arguments)
+            .args(["--timeout", &format!("{timeout}s"), "--config"])
+            .arg(job.config())
+            .arg("--secret")
+            .arg(job.secret())
+            .arg("--sockets")
+            .arg(job.directory())
+            .output()
+            .unwrap();
+        assert!(!output.stdout.is_empty() || !output.stderr.is_empty());
+        begun.elapsed()
+    };
+    (0..3).map(run).min().unwrap()
+}
+
+#[test]
+fn an_agent_that_hangs_costs_a_question_no_more_than_the_timeout_and_those_who_do_not_need_it_nothing() {
+    let mut job = with_sockets("doctor-hangs", [&[], &[]]);
+    let by_call = |said: &Value| (0..2).all(|sp| of(said, "agents", sp)["asked"] == "call");
+    until("both by one call", || told(&job, &["doctor"]), by_call);
+    // At its door the seat is looked for first.
+    let first = Pid::from_child(job.agent(0));
+    kill_process(first, Signal::STOP).unwrap();
+    let said = told(&job, &["doctor"]);
+    assert_eq!(of(&said, "agents", 0)["answers"], false, "{said:#}");
+    assert_eq!(of(&said, "agents", 1)["answers"], true, "{said:#}");
+    let why = of(&said, "agents", 0)["error"].as_str().unwrap().to_owned();
+    assert!(why.contains("see that it runs"), "{why}");
+    let doctor = takes(&job, &["doctor"], 2);
+    assert!(doctor < Duration::from_millis(3200), "{doctor:?}");
+    // It asks twice.
+    let top = takes(&job, &["top", "--once", "--interval", "100ms"], 2);
+    assert!(top < Duration::from_millis(5200), "{top:?}");
+    for other in [["lookup", "sp:1/world", "0"], ["call", "barrier", "--agent=1"]] {
+        let other = takes(&job, &other, 30);
+        assert!(other < Duration::from_secs(15), "{other:?}");
+    }
+    kill_process(first, Signal::CONT).unwrap();
 }
 
 #[test]

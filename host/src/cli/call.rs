@@ -167,11 +167,8 @@ impl Call {
 
     /// The meeting place at the agent, and how many members live there.
     fn meet(&self) -> Result<(Station, u32), Failure> {
-        let (mut asker, _) = self.reach.connect()?;
-        let which = asker.targets().position(|target| target.sp == Sp(self.agent));
-        let which = which.ok_or_else(|| Failure::failed(format!("the job has no service process {}", self.agent)))?;
-        let (body, descriptor) =
-            asker.call_for(which, ops::CALLS, &[], self.reach.patience()).map_err(Failure::failed)?;
+        let mut asker = self.reach.connect(Sp(self.agent))?;
+        let (body, descriptor) = asker.call_for(0, ops::CALLS, &[], self.reach.patience()).map_err(Failure::failed)?;
         let calls = admin::Calls::from_body(&body).map_err(|_| Failure::failed("the agent's answer is malformed"))?;
         Ok((Station::attach(descriptor).map_err(Failure::failed)?, calls.residents))
     }

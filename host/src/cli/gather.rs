@@ -3,16 +3,20 @@
 //! An agent on this machine lets the tool into the meeting place of calls; the tool takes a guest's seat there, and calls the
 //! first member at every agent, on whichever hosts. Agents that the call cannot reach, or that fail it, are left out of another
 //! one and asked by themselves, over links of their own: so whoever is missing is named, and by what it lacks.
+//!
+//! One deadline holds for all of it. The first quarter is for the seat, calls end with the third, and what is left is for links.
 
 use std::time::Duration;
 
 use umbra::admin::{self, Body as _, ops};
-use umbra::ask::{AskError, Asker, Target};
+use umbra::ask::{AskError, Asker, Target, ask_each};
 use umbra::call::{Member, Station, WaitError, below, tell};
+use umbra::driver::now;
 use umbra::link::Address;
+use umbra::sys::process::raise_descriptors;
 use umbra_core::chain::{Call, Mode, Node, Plan};
 use umbra_core::peer::Sp;
-use umbra_core::time::Lapse;
+use umbra_core::time::{Lapse, Time};
 use umbra_core::tree;
 use umbra_core::wire::Op;
 
@@ -42,38 +46,40 @@ pub(crate) struct Told {
 pub(crate) struct Agents {
     pub(crate) site: Site,
     patience: Lapse,
-    /// The seat among the members of chained calls, or why there is none. No link is kept beside it, for an agent may begin a new
-    /// life only when no tool is linked.
-    seat: Result<Member, String>,
+    /// The seat among the members of chained calls, or why there is none; `None` before it was looked for. No link is kept
+    /// beside it, for an agent may begin a new life only when no tool is linked.
+    seat: Option<Result<Member, String>>,
 }
 
 impl Agents {
-    /// Takes a seat at an agent on this machine, if there is any, and gives the others a quarter of `patience` to be seen there.
-    pub(crate) fn new(site: Site, patience: Lapse) -> Agents {
-        let mut agents = Agents { site, patience, seat: Err("no agent on this machine has a Unix socket".to_owned()) };
-        agents.sit();
-        agents
+    /// Each question to them may take so long.
+    pub(crate) const fn new(site: Site, patience: Lapse) -> Agents {
+        Agents { site, patience, seat: None }
     }
 
-    fn sit(&mut self) {
+    /// Takes a seat at an agent on this machine, if there is any, and gives the others until then to be seen there.
+    fn sit(&mut self, until: Time) {
         let here = self.site.targets.iter().filter(|target| matches!(target.address, Address::Unix(_)));
-        for target in here.take(DOORS).cloned().collect::<Vec<_>>() {
-            self.seat = self.sit_at(target);
-            if self.seat.is_ok() {
+        let doors: Vec<Target> = here.take(DOORS).cloned().collect();
+        let mut seat = Err("no agent on this machine has a Unix socket".to_owned());
+        for (target, left) in doors.iter().zip((1..=doors.len() as u64).rev()) {
+            seat = self.sit_at(target.clone(), Lapse(until.since(now()).0 / left));
+            if seat.is_ok() {
                 break;
             }
         }
-        let nodes: Vec<Node> = self.site.targets.iter().filter_map(|target| self.node(target.sp)).collect();
-        let quarter = Duration::from_nanos(self.patience.0 / 4);
-        if let Ok(member) = &mut self.seat {
-            member.serve_until(quarter, |own| own.sees(&nodes).is_none());
+        let mut seat = self.seat.insert(seat).as_mut().ok();
+        let nodes: Vec<Node> =
+            self.site.targets.iter().filter_map(|target| node(seat.as_deref()?, target.sp)).collect();
+        if let Some(member) = &mut seat {
+            member.serve_until(Duration::from_nanos(until.since(now()).0), |own| own.sees(&nodes).is_none());
         }
     }
 
-    fn sit_at(&self, target: Target) -> Result<Member, String> {
-        let (site, patience) = (&self.site, Lapse(self.patience.0 / 2));
-        let mut agent =
-            Asker::connect(site.secret.clone(), vec![target], patience).map_err(|error| error.to_string())?;
+    fn sit_at(&self, target: Target, patience: Lapse) -> Result<Member, String> {
+        let secret = self.site.secret.clone();
+        // One that hangs does not even shake hands.
+        let mut agent = Asker::connect(secret, vec![target], patience).map_err(|error| error.to_string())?;
         let (body, descriptor) = agent.call_for(0, ops::CALLS, &[], patience).map_err(|error| error.to_string())?;
         let calls = admin::Calls::from_body(&body).map_err(|_| "the agent's answer is malformed".to_owned())?;
         let station = Station::attach(descriptor).map_err(|error| error.to_string())?;
@@ -83,34 +89,34 @@ impl Agents {
         Ok(member)
     }
 
-    /// The member that speaks for an agent, if there is a place of it.
-    fn node(&self, sp: Sp) -> Option<Node> {
-        let shape = self.seat.as_ref().ok()?.station().shape();
-        (sp.0 < shape.places()).then(|| Node(sp.0 * u32::from(shape.members)))
-    }
-
     /// Asks all agents for what they know of this, which is also the operation by which one is asked over a link; in the order of
     /// the job.
     pub(crate) fn ask(&mut self, op: Op) -> Result<Vec<Told>, Failure> {
-        let all = self.site.targets.clone();
+        let (begun, all) = (now(), self.site.targets.clone());
+        let quarter = Lapse(self.patience.0 / 4);
+        if self.seat.is_none() {
+            self.sit(begun + quarter);
+        }
         let mut told: Vec<Result<Vec<u8>, String>> = Vec::new();
         for part in all.chunks(TOGETHER) {
-            told.extend(self.call(part, op));
+            told.extend(self.call(part, op, begun + quarter + quarter + quarter));
         }
-        if let Ok(member) = &mut self.seat
+        if let Some(Ok(member)) = &mut self.seat
             && member.sees(&[Node(member.station().shape().first)]).is_some()
         {
-            // Its agent is gone, and the place with it.
-            self.seat = Err("the agent on this machine is gone".to_owned());
-            self.sit();
+            // Its agent is gone, and the place with it: the next question looks for another.
+            self.seat = None;
         }
         let alone: Vec<Target> =
             all.iter().zip(&told).filter(|(_, told)| told.is_err()).map(|(target, _)| target.clone()).collect();
         let mut answers = if alone.is_empty() {
             Vec::new()
         } else {
-            let mut asker = Asker::connect(self.site.secret.clone(), alone, self.patience).map_err(Failure::failed)?;
-            asker.call_all(op, &[], self.patience).map_err(Failure::failed)?
+            // Every link is a descriptor; where there can be no more, those that there are must do.
+            let _ = raise_descriptors();
+            // If it is this process that was stopped meanwhile, it is not the agents that had their time.
+            let left = (begun + self.patience).since(now()).max(quarter);
+            ask_each(self.site.secret.clone(), alone, op, &[], left).map_err(Failure::failed)?
         }
         .into_iter();
         let silent = |target: &Target| Err(AskError::Silent { sp: target.sp });
@@ -124,13 +130,14 @@ impl Agents {
         Ok(each.collect())
     }
 
-    /// Calls some agents together; for each what it told, or why it was passed by.
-    fn call(&mut self, targets: &[Target], op: Op) -> Vec<Result<Vec<u8>, String>> {
-        let nodes: Vec<Option<Node>> = targets.iter().map(|target| self.node(target.sp)).collect();
+    /// Calls some agents together; for each what it told by then, or why it was passed by.
+    fn call(&mut self, targets: &[Target], op: Op, until: Time) -> Vec<Result<Vec<u8>, String>> {
         let own = match &mut self.seat {
-            Ok(member) => member,
-            Err(why) => return vec![Err(why.clone()); targets.len()],
+            Some(Ok(member)) => member,
+            Some(Err(why)) => return vec![Err(why.clone()); targets.len()],
+            None => return vec![Err("nobody looked for a seat".to_owned()); targets.len()],
         };
+        let nodes: Vec<Option<Node>> = targets.iter().map(|target| node(own, target.sp)).collect();
         let mut told = vec![Err("it is not among the members of calls".to_owned()); targets.len()];
         let mut left: Vec<(usize, Node)> = nodes
             .into_iter()
@@ -138,12 +145,14 @@ impl Agents {
             .filter_map(|(at, node)| Some((at, node?)))
             .filter(|(_, node)| own.sees(&[*node]).is_none())
             .collect();
-        for round in 0..ROUNDS {
+        for _ in 0..ROUNDS {
+            // Those that come behind have a part of the time, too.
+            let budget = Lapse(until.since(now()).0 / 2);
             let members: Vec<Node> = left.iter().map(|(_, node)| *node).collect();
             if members.is_empty() {
                 break;
             }
-            let (why, origins) = match one_call(own, &members, op, Lapse(self.patience.0 / (2 << round))) {
+            let (why, origins) = match one_call(own, &members, op, budget) {
                 Ok(reply) => {
                     for one in tell::told(&reply) {
                         let at = left.iter().find(|(_, node)| *node == one.node).map(|(at, _)| *at);
@@ -165,6 +174,12 @@ impl Agents {
         }
         told
     }
+}
+
+/// The member that speaks for an agent, if there is a place of it.
+fn node(own: &Member, sp: Sp) -> Option<Node> {
+    let shape = own.station().shape();
+    (sp.0 < shape.places()).then(|| Node(sp.0 * u32::from(shape.members)))
 }
 
 /// One call over these members, in a tree below whoever makes it: the reply, or why there is none and who is to blame.

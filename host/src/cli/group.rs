@@ -169,11 +169,9 @@ impl Source {
         let leader = leader.ok_or_else(|| {
             Failure::usage(format!("{group} of rows of {} ranks has ranks that cannot be named", self.counts.ranks))
         })?;
-        let (mut asker, _) = self.reach.connect()?;
+        let mut asker = self.reach.connect(sp)?;
         let patience = self.reach.patience();
-        let which = asker.targets().position(|target| target.sp == sp);
-        let which = which.ok_or_else(|| Failure::failed(format!("the job has no service process {sp}")))?;
-        let mut ask = |op, body: &[u8]| asker.call(which, op, body, patience).map_err(Failure::failed);
+        let mut ask = |op, body: &[u8]| asker.call(0, op, body, patience).map_err(Failure::failed);
         let listed = String::from_utf8_lossy(&ask(ops::GROUPS, &[])?).into_owned();
         let title = match group {
             Group::Row(_) => format!("group {} led by rank {leader}", grid::ROW),

@@ -33,7 +33,7 @@ pub(crate) struct Reach {
     /// Directory with the Unix sockets of the agents on this machine; the others are asked over TCP
     #[arg(long, value_name = "DIR", conflicts_with = "job")]
     sockets: Option<PathBuf>,
-    /// How long to wait for agents
+    /// How long to wait for agents, however many of them hang
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = lapse)]
     timeout: Lapse,
 }
@@ -77,10 +77,12 @@ impl Reach {
         self.timeout
     }
 
-    /// Links to all agents that are there, and the job that they belong to.
-    pub(crate) fn connect(&self) -> Result<(Asker, Job), Failure> {
-        let Site { job, secret, targets } = self.site()?;
-        Ok((Asker::connect(secret, targets, self.timeout).map_err(Failure::failed)?, job))
+    /// A link to one agent, if it is there: whoever needs only that one waits for no other.
+    pub(crate) fn connect(&self, sp: Sp) -> Result<Asker, Failure> {
+        let Site { secret, targets, .. } = self.site()?;
+        let target = targets.into_iter().find(|target| target.sp == sp);
+        let target = target.ok_or_else(|| Failure::failed(format!("the job has no service process {sp}")))?;
+        Asker::connect(secret, vec![target], self.timeout).map_err(Failure::failed)
     }
 
     /// The job, and where its agents are.
