@@ -260,6 +260,16 @@ fn a_kept_table_is_the_table_and_a_damaged_one_is_refused() {
 }
 
 #[test]
+fn a_running_job_whose_groups_are_not_asked_for_is_refused() {
+    for command in [&["lookup", "world", "0"][..], &["dump", "row:0"], &["diff", "world", "column:0"]] {
+        for job in [["--job", "/tmp"], ["--config", "x"], ["--secret", "x"], ["--dpus", "x"], ["--sockets", "x"]] {
+            let why = refused(&[command, &job].concat(), 2);
+            assert!(why.contains(job[0]) && why.contains("sp:0/world"), "{why}");
+        }
+    }
+}
+
+#[test]
 fn a_simulated_job_becomes_full_and_repeats_itself() {
     let run = |seed: &str| {
         let output = umbra(&["sim", "--hosts", "3", "--loss", "10", "--seed", seed, "--json"]);

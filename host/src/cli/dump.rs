@@ -69,6 +69,7 @@ fn entries(table: &Table<&[u8]>) -> impl Iterator<Item = Row> {
 
 impl Dump {
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
+        self.source.check(&[&self.group])?;
         let kept = if let Group::File(path) = &self.group { Some(path.clone()) } else { None };
         let [config, secret] = self.source.files();
         apart(&[&kept, &config, &secret], &[&self.output])?;

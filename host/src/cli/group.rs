@@ -146,6 +146,18 @@ impl Source {
         self.reach.files()
     }
 
+    /// Refuses a running job of which no group is named: its tables are not those that are computed.
+    pub(crate) fn check(&self, groups: &[&Group]) -> Result<(), Failure> {
+        match self.reach.named() {
+            Some(option) if !groups.iter().any(|group| matches!(group, Group::Held(..))) => {
+                Err(Failure::usage(format!(
+                    "{option} is about a running job: name the group as one of its service processes has it, such as sp:0/world"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The bytes of the group's table, not yet checked.
     pub(crate) fn table(&self, group: &Group) -> Result<Vec<u8>, Failure> {
         match group {

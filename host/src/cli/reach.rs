@@ -72,6 +72,18 @@ impl Reach {
         }
     }
 
+    /// An option of the command line that names a running job, if there is one.
+    pub(crate) fn named(&self) -> Option<&'static str> {
+        let given = [
+            ("--job", self.job.is_some()),
+            ("--config", self.config.is_some()),
+            ("--secret", self.secret.is_some()),
+            ("--dpus", !self.dpus.is_empty()),
+            ("--sockets", self.sockets.is_some()),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+    }
+
     /// How long to wait for an answer.
     pub(crate) const fn patience(&self) -> Lapse {
         self.timeout
