@@ -76,6 +76,11 @@ fn s43_settings_that_cannot_be_used_are_told_with_file_and_line() {
     assert!(!unknown.status.success() && said(&unknown).contains("there is no 3"), "{}", said(&unknown));
     let lid = run(&["--service-process", "0", "--lid", "1"]);
     assert!(!lid.status.success() && said(&lid).contains("number 0 on its DPU"), "{}", said(&lid));
+    let many = |from: u32| (from..from + 2049).map(|port| port.to_string()).collect::<Vec<_>>().join("&");
+    config(&scratch, &format!("# Format version: 1\nnode1,bf1:127.0.0.1:{}:{}\n", many(7010), many(17010)));
+    let crowded = run(&["--service-process", "0"]);
+    assert!(!crowded.status.success() && said(&crowded).contains("an agent has 2048 links"), "{}", said(&crowded));
+    config(&scratch, "# Format version: 1\nnode1,bf1:127.0.0.1:7010:9010\n");
     fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let exposed = run(&["--service-process", "0"]);
     assert!(!exposed.status.success() && said(&exposed).contains("chmod 600"), "{}", said(&exposed));
@@ -125,6 +130,8 @@ fn an_agent_says_when_it_is_ready_tells_its_status_and_ends_on_request() {
     let text = String::from_utf8_lossy(&status.stdout).into_owned();
     assert!(status.status.success(), "{}", said(&status));
     assert!(text.contains("service_process 0\n") && text.contains("\nranks_connected 0\n"), "{text}");
+    let none = ask(&["--service-process", "7"]);
+    assert!(!none.status.success() && said(&none).contains("there is no 7"), "{}", said(&none));
     // Service process 1 was not started: that is told, and the exit code says it.
     let both = ask(&["--deadline-ms", "300"]);
     assert!(!both.status.success() && said(&both).matches("service process 1").count() == 1, "{}", said(&both));

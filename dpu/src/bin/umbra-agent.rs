@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use umbra::admin::ops;
-use umbra::ask::{Asker, Target};
+use umbra::ask::{Target, ask_each};
 use umbra::boundary::Extent;
 use umbra::config::Environment;
 use umbra::gateway::Server;
@@ -18,7 +18,7 @@ use umbra::sys::process::raise_descriptors;
 use umbra::sys::slices;
 use umbra_core::peer::Sp;
 use umbra_core::time::Lapse;
-use umbra_dpu::hosted::{LogOptions, Lookout, Options, look_out, serve};
+use umbra_dpu::hosted::{LogOptions, Lookout, Options, SettingsError, look_out, serve};
 
 /// Runs one service process: gathers its ranks, fills the endpoint cache with its peers, serves and reads memory.
 ///
@@ -113,13 +113,16 @@ fn gateway(address: SocketAddr, secret: Secret) -> Result<Server, Box<dyn std::e
 /// Prints what running agents tell; no success if one of them does not answer, which is said.
 fn ask_status(options: &Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let (job, secret) = options.job(&Environment::of_process()?)?;
-    let wanted = (0..job.service_processes()).map(Sp).filter(|sp| options.service_process.is_none_or(|n| n == sp.0));
+    let count = job.service_processes();
+    if let Some(sp) = options.service_process.filter(|&sp| sp >= count) {
+        return Err(SettingsError::NoSuchServiceProcess { sp, count }.into());
+    }
+    let wanted = (0..count).map(Sp).filter(|sp| options.service_process.is_none_or(|n| n == sp.0));
     let targets: Vec<Target> =
         wanted.filter_map(|sp| Some(Target { sp, address: Address::Tcp(job.address(sp)?.ranks.into()) })).collect();
     let patience = Lapse::from_millis(options.deadline_ms.min(3_000));
-    let mut asker = Asker::connect(secret, targets, patience)?;
     let mut code = ExitCode::SUCCESS;
-    for answer in asker.call_all(ops::STATUS, &[], patience)? {
+    for answer in ask_each(secret, targets, ops::STATUS, &[], patience)? {
         match answer {
             Ok(text) => match writeln!(io::stdout(), "{}", String::from_utf8_lossy(&text)) {
                 // A reader that has seen enough changes nothing about whether all answered.

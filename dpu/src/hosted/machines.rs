@@ -70,6 +70,15 @@ pub enum MachinesError {
     /// The number of this service process cannot be named.
     #[error("job has more service processes than can be named")]
     TooMany,
+    /// There are not enough links.
+    #[error(
+        "job has {service_processes} service processes, but an agent has {LINKS} links and needs one to each of the others \
+         and to each of its ranks: take fewer of them a DPU"
+    )]
+    TooFewLinks {
+        /// Of the job.
+        service_processes: u32,
+    },
 }
 
 /// The machines of one agent process.
@@ -89,6 +98,10 @@ impl Machines {
         incarnation: Incarnation,
         now: Time,
     ) -> Result<Machines, MachinesError> {
+        let service_processes = settings.job.service_processes();
+        if service_processes as usize > LINKS {
+            return Err(MachinesError::TooFewLinks { service_processes });
+        }
         let Patience { deadline, silence, grace, ping } = Patience::new(settings.deadline, settings.silence);
         let config = Config {
             timeout: deadline,
@@ -104,7 +117,7 @@ impl Machines {
             words: vec![0; WORDS],
             blocks: vec![Block::default(); 8 * GROUPS],
             links: vec![LinkSlot::default(); LINKS],
-            peers: vec![PeerSlot::default(); settings.job.service_processes() as usize],
+            peers: vec![PeerSlot::default(); service_processes as usize],
             locals: vec![LocalSlot::default(); LOCALS],
             answers: vec![Answer::default(); ANSWERS],
             events: vec![None; EVENTS],
@@ -119,7 +132,7 @@ impl Machines {
         );
         // A link to each other service process, and one that it has begun anew while the last is not known to be gone. None
         // of them takes from another, however long its service process does not answer.
-        let servers = LINKS.min(2 * settings.job.service_processes() as usize);
+        let servers = LINKS.min(2 * service_processes as usize);
         let requests = REQUESTS + servers;
         let reader = Reader::new(
             (0..requests).map(|_| Request::default()).collect(),
