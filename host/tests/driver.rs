@@ -401,6 +401,25 @@ fn s40_a_peer_that_never_starts_is_an_error_at_the_deadline_and_waiting_costs_no
     assert!(used < 140_000_000, "waiting used {used} ns of CPU");
 }
 
+/// Every host but this one takes a while to refuse: the try that is due at the deadline has none.
+#[test]
+fn nobody_is_dialled_once_the_time_is_over_and_why_the_last_try_failed_is_told() {
+    let mut a = driver(RANK, 1);
+    let (listener, address) = tcp();
+    let socket = listener.local_addr().unwrap();
+    drop(listener);
+    let deadline = now() + Lapse::from_millis(1);
+    a.dial(address, SERVICE.party, deadline).unwrap();
+    a.wait(now()).unwrap();
+    let late = TcpListener::bind(socket).unwrap();
+    late.set_nonblocking(true).unwrap();
+    while now() < deadline {
+        std::thread::yield_now();
+    }
+    assert_eq!(turn_alone(&mut a), (Some(SERVICE.party), Close::Io(111)));
+    assert_eq!(late.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+}
+
 fn turn_alone(driver: &mut Driver) -> (Option<Party>, Close) {
     let mut frame = Vec::new();
     loop {

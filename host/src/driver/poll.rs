@@ -243,7 +243,11 @@ impl Driver {
         let time = now();
         for index in 0..self.slots.len() {
             match self.slots.get(index) {
-                Some(Slot::Pausing(dial, _)) if dial.due() <= time => self.try_again(index),
+                Some(Slot::Pausing(dial, _)) if dial.due() <= time => match dial.last().cloned() {
+                    // One more attempt would be over before an answer can come, and hide why this one failed.
+                    Some(why) if dial.deadline() <= time => self.settle(index, Err(why)),
+                    _ => self.try_again(index),
+                },
                 Some(Slot::Connecting(dial, ..)) if dial.deadline() <= time => {
                     self.settle(index, Err(Close::HandshakeTimeout));
                 }

@@ -87,6 +87,12 @@ impl Dial {
         self.deadline
     }
 
+    /// Why the last attempt failed, if one did.
+    #[must_use]
+    pub const fn last(&self) -> Option<&Close> {
+        self.last.as_ref()
+    }
+
     /// Begins an attempt; the connection is made when the socket becomes writable, see
     /// [`finish`](Self::finish).
     ///
