@@ -2,9 +2,9 @@
  * its code, or is as empty as it says. */
 #include "check.h"
 
-static umbra_pool pool;
+static umbra_pool pool, of_messages;
 static umbra_allocation allocation;
-static umbra_channel channel;
+static umbra_channel channel, pooled;
 static umbra_stream stream;
 static umbra_sender sender;
 static umbra_receiver receiver;
@@ -24,6 +24,9 @@ static unsigned char reference[512];
 static size_t reference_length;
 /* What is long enough for all that is asked for. */
 static uint64_t room[1024];
+
+/* A message that is longer than a block. */
+static unsigned char longer[3000];
 
 /* What calls say that nobody looks at. */
 static uint64_t other, number;
@@ -169,6 +172,7 @@ SAYS(parents_in, umbra_gpc_parents(edges, count < 2 ? 0 : 2, at, count))
 SAYS(error_text, umbra_error_text(-UMBRA_EFULL, at, count, NULL))
 SAYS(error_detail, umbra_error_detail(at, count, NULL))
 SAYS(channel_peek, umbra_channel_peek(channel, at, count, UMBRA_WAIT_IDLE, 0, &length, NULL))
+SAYS(pooled_peek, umbra_channel_peek(pooled, at, count, UMBRA_WAIT_IDLE, 0, &length, NULL))
 SAYS(pool_reference, umbra_pool_reference(pool, at, count, &length))
 SAYS(channel_reference, umbra_channel_reference(channel, at, count, &length))
 SAYS(stream_reference, umbra_stream_reference(stream, at, count, &length))
@@ -299,6 +303,7 @@ static const struct row {
     ROW(error_detail, 0, -UMBRA_EINVAL, 0, BYTES),
     ROW(channel_receive, 0, -UMBRA_EINVAL, 0, BYTES),
     ROW(channel_peek, 0, -UMBRA_EINVAL, 0, BYTES),
+    ROW(pooled_peek, 0, -UMBRA_EINVAL, 0, BYTES),
     ROW(receive_some, 0, -UMBRA_EINVAL, 0, BYTES),
     ROW(receive_exactly, 0, -UMBRA_EINVAL, -UMBRA_EINVAL, BYTES),
     ROW(receive_whole, -UMBRA_ESIZE, -UMBRA_EINVAL, 0, BYTES),
@@ -426,6 +431,10 @@ int main(void)
     must(umbra_pool_create(NULL, &bytes, &pool));
     must(umbra_pool_alloc(pool, 16, 0, 0, &allocation, &address));
     must(umbra_channel_create(&messages, &channel));
+    must(umbra_pool_create(NULL, &bytes, &of_messages));
+    must(umbra_channel_create_in(of_messages, &messages, &pooled));
+    memset(longer, 'l', sizeof longer);
+    must(umbra_channel_send(pooled, longer, sizeof longer, 0, UMBRA_WAIT_IDLE, 0));
     conversation();
     caches();
     stencils();
@@ -439,6 +448,12 @@ int main(void)
         ask(row, "more than half of all addresses", room, SIZE_MAX / 2 + 1, row->endless);
         ask(row, "more than all addresses", room, SIZE_MAX, row->endless);
     }
+    memset(room, 0, sizeof room);
+    must(umbra_channel_peek(pooled, room, SIZE_MAX, UMBRA_WAIT_IDLE, 0, &length, NULL));
+    CHECK(length == sizeof longer && memcmp(room, longer, length) == 0 && ((unsigned char *)room)[length] == 0);
+    must(umbra_channel_peek(pooled, memset(room, 0, sizeof room), 5, UMBRA_WAIT_IDLE, 0, &length, NULL));
+    CHECK(length == sizeof longer && memcmp(room, longer, 5) == 0 && ((unsigned char *)room)[5] == 0);
+    CHECK(umbra_channel_destroy(pooled) == 0 && umbra_channel_detach(pooled) == 0 && umbra_pool_detach(of_messages) == 0);
     CHECK(umbra_fabric_release(fabric) == 0 && umbra_gpc_leave(member) == 0 && umbra_station_detach(station) == 0);
     CHECK(umbra_stencil_destroy(counted) == 0 && umbra_cached_memory_destroy(abandoned) == 0);
     CHECK(umbra_stencil_destroy(stopped) == 0 && umbra_stencil_destroy(stencil) == 0);
