@@ -174,10 +174,11 @@ static void memory_that_was_lent(dragonMemoryPoolDescr_t *pool)
     dragonChannelDescr_t channel, manager;
     dragonChannelSendh_t sends;
     dragonChannelRecvh_t receives;
-    dragonMemoryDescr_t memory = filled(pool, 'l'), lent, told;
+    dragonMemoryDescr_t memory = filled(pool, 'l'), other = filled(pool, 'o'), lent, told;
     dragonMemorySerial_t serial;
     dragonFLIDescr_t adapter;
     dragonFLISendHandleDescr_t speaks;
+    dragonMessage_t message;
     OK(dragon_channel_create(&channel, 7, pool, NULL));
     OK(dragon_channel_create(&manager, 8, pool, NULL));
     OK(dragon_fli_create(&adapter, &channel, &manager, pool, 1, NULL, false, NULL));
@@ -193,6 +194,16 @@ static void memory_that_was_lent(dragonMemoryPoolDescr_t *pool)
     IS(INVALID_ARGUMENT, dragon_memory_free(&told));
     OK(dragon_memory_detach(&told));
     IS(INVALID_ARGUMENT, send_by(&sends, &lent, DRAGON_CHANNEL_SEND_TRANSFER_OWNERSHIP));
+    /* It is no place for a message either, which its receiver could free, or which would go over what is there. */
+    IS(INVALID_ARGUMENT, send_by(&sends, &other, &lent));
+    OK(send_by(&sends, &other, NULL));
+    OK(dragon_channel_message_init(&message, &lent, NULL));
+    IS(CHANNEL_RECV_INVALID_DESTINATION_MEMORY, dragon_chrecv_get_msg(&receives, &message));
+    CHECK(is_filled(&memory, 'l'));
+    told = received_by(&receives);
+    CHECK(is_filled(&told, 'o'));
+    OK(dragon_memory_free(&told));
+    OK(dragon_memory_free(&other));
     OK(dragon_fli_open_send_handle(&adapter, &speaks, NULL, NULL, &patience));
     IS(INVALID_ARGUMENT, dragon_fli_send_mem(&speaks, &lent, 0, true, false, &patience));
     OK(dragon_fli_close_send_handle(&speaks, &patience));
@@ -203,6 +214,87 @@ static void memory_that_was_lent(dragonMemoryPoolDescr_t *pool)
     OK(dragon_memory_free(&memory));
     OK(dragon_fli_destroy(&adapter));
     OK(dragon_channel_destroy(&manager));
+    OK(dragon_channel_destroy(&channel));
+}
+
+/* What a message was seen in, or was lent by, is no place for the next one: nobody writes there. */
+static void what_came_before(dragonMemoryPoolDescr_t *pool)
+{
+    dragonChannelDescr_t channel;
+    dragonChannelSendh_t sends;
+    dragonChannelRecvh_t receives;
+    dragonMemoryDescr_t lent = filled(pool, 'l'), handed = filled(pool, 'h'), got;
+    dragonMessage_t message;
+    int turn;
+    OK(dragon_channel_create(&channel, 11, pool, NULL));
+    sends = sends_to(&channel);
+    receives = receives_from(&channel);
+    OK(send_by(&sends, &lent, DRAGON_CHANNEL_SEND_NO_COPY_READ_ONLY));
+    OK(send_by(&sends, &handed, DRAGON_CHANNEL_SEND_TRANSFER_OWNERSHIP));
+    OK(dragon_channel_message_init(&message, NULL, NULL));
+    OK(dragon_chrecv_get_msg(&receives, &message));
+    for (turn = 0; turn < 3; turn++) {
+        if (turn < 2)
+            OK(dragon_chrecv_peek_msg(&receives, &message));
+        else
+            OK(dragon_chrecv_get_msg(&receives, &message));
+        OK(dragon_channel_message_get_mem(&message, &got));
+        CHECK(is_filled(&got, 'h') && is_filled(&lent, 'l'));
+    }
+    OK(dragon_memory_free(&got));
+    OK(dragon_memory_free(&lent));
+    OK(dragon_channel_destroy(&channel));
+}
+
+/* No message is taken out for memory that was freed. */
+static void a_place_that_is_gone(dragonMemoryPoolDescr_t *pool)
+{
+    static const size_t lengths[] = {LENGTH, 10};
+    dragonChannelDescr_t channel;
+    dragonChannelSendh_t sends;
+    dragonChannelRecvh_t receives;
+    dragonMemoryDescr_t memory = filled(pool, 'g'), part, place, got;
+    dragonMessage_t message;
+    size_t length, i;
+    OK(dragon_channel_create(&channel, 12, pool, NULL));
+    sends = sends_to(&channel);
+    receives = receives_from(&channel);
+    for (i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        length = lengths[i];
+        OK(dragon_memory_descr_clone(&part, &memory, 0, &length));
+        OK(send_by(&sends, &part, NULL));
+        place = filled(pool, 'p');
+        OK(dragon_channel_message_init(&message, &place, NULL));
+        OK(dragon_memory_free(&place));
+        IS(INVALID_ARGUMENT, dragon_chrecv_get_msg(&receives, &message));
+        got = received_by(&receives);
+        OK(dragon_memory_get_size(&got, &length));
+        CHECK(length == lengths[i]);
+        OK(dragon_memory_free(&got));
+    }
+    OK(dragon_memory_free(&memory));
+    OK(dragon_channel_destroy(&channel));
+}
+
+/* Memory that is handed over and its own place is the receiver's, and is not freed here. */
+static void a_place_in_what_is_sent(dragonMemoryPoolDescr_t *pool)
+{
+    dragonChannelDescr_t channel;
+    dragonChannelSendh_t sends;
+    dragonChannelRecvh_t receives;
+    dragonMemoryDescr_t memory = filled(pool, 'i'), got;
+    dragonMessageAttr_t attr;
+    dragonMessage_t message;
+    OK(dragon_channel_create(&channel, 13, pool, NULL));
+    sends = sends_to(&channel);
+    receives = receives_from(&channel);
+    OK(dragon_channel_message_attr_init(&attr));
+    attr.send_transfer_ownership = true;
+    OK(dragon_channel_message_init(&message, &memory, &attr));
+    OK(dragon_chsend_send_msg(&sends, &message, &memory, NULL));
+    got = received_by(&receives);
+    CHECK(is_filled(&got, 'i'));
+    OK(dragon_memory_free(&got));
     OK(dragon_channel_destroy(&channel));
 }
 
@@ -482,6 +574,9 @@ int main(void)
     a_channel_of_other_numbers(&pool);
     a_message_that_is_none(&pool);
     memory_that_was_lent(&pool);
+    what_came_before(&pool);
+    a_place_that_is_gone(&pool);
+    a_place_in_what_is_sent(&pool);
     a_part_of_memory(&pool);
     times_before_now(&pool);
     conversations(&pool);

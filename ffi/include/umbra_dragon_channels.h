@@ -109,7 +109,7 @@ typedef struct {
 typedef struct {
     dragonMessageAttr_t _attr;
     dragonMemoryDescr_t _mem;
-    int _has_mem;
+    int _has_mem; /* 2: it came with a message and is only lent: no place for another one */
 } dragonMessage_t;
 
 /* What goes in front of each message; of one that is memory it is all. */
@@ -640,8 +640,8 @@ static inline dragonError_t dragon_chsend_send_msg(const dragonChannelSendh_t *h
     if (dest == DRAGON_CHANNEL_SEND_TRANSFER_OWNERSHIP || dest == DRAGON_CHANNEL_SEND_NO_COPY_READ_ONLY)
         dest = NULL;
     is_of_pool = umbra_dragon_is_same(&source._pool, &ch->_pool);
-    /* What was only lent is its owner's to free. */
-    if ((hands_over && (lends || source._is_lent)) || (lends && !is_of_pool))
+    /* What was only lent is its owner's to free, and to write to. */
+    if ((hands_over && (lends || source._is_lent)) || (lends && !is_of_pool) || (dest != NULL && dest->_is_lent))
         return DRAGON_INVALID_ARGUMENT;
     /* The receivers know no other pool. */
     if (dest != NULL && !umbra_dragon_is_same(&dest->_pool, &ch->_pool))
@@ -661,6 +661,7 @@ static inline dragonError_t dragon_chsend_send_msg(const dragonChannelSendh_t *h
         if (dest != NULL && dest->_length != 0) {
             copy = *dest;
             copy._length = source._length;
+            is_named = is_of_pool && copy._id == source._id;
         } else {
             if ((code = umbra_dragon_alloc(&copy, &ch->_pool, source._length, DRAGON_MEMORY_ALLOC_CHANNEL_BUFFER, patience)) !=
                 DRAGON_SUCCESS)
@@ -697,7 +698,8 @@ static inline dragonError_t dragon_chsend_send_msg(const dragonChannelSendh_t *h
     return umbra_dragon_code(sent, DRAGON_CHANNEL_FULL);
 }
 
-/* Receives the first message. Memory for it is found before it is taken, so nothing is lost if there is none. */
+/* Receives the first message. Memory for it is found before it is taken, so nothing is lost if there is none, or if the caller's
+ * was freed, or only lent to him. */
 static inline dragonError_t umbra_dragon_receive(const dragonChannelRecvh_t *handle, dragonMessage_t *msg, uint64_t patience,
                                                  bool takes)
 {
@@ -706,7 +708,7 @@ static inline dragonError_t umbra_dragon_receive(const dragonChannelRecvh_t *han
     uint64_t began = umbra_dragon_clock(), hints = 0;
     size_t room = sizeof(struct umbra_dragon_envelope) + ch->_block, length = 0;
     dragonMemoryDescr_t own;
-    bool has_own = false, is_fixed = msg->_has_mem && msg->_mem._length != 0;
+    bool has_own = false, is_given = msg->_has_mem == 1, is_fixed = is_given && msg->_mem._length != 0;
     struct umbra_dragon_envelope envelope;
     uint8_t *bytes = (uint8_t *)malloc(room);
     dragonError_t code = bytes == NULL ? DRAGON_INTERNAL_MALLOC_FAIL : DRAGON_SUCCESS;
@@ -720,12 +722,14 @@ static inline dragonError_t umbra_dragon_receive(const dragonChannelRecvh_t *han
             break;
         }
         own = msg->_mem;
-        if (is_fixed && envelope.length > own._length) {
+        if (is_fixed && (own._is_lent || envelope.length > own._length)) {
             code = DRAGON_CHANNEL_RECV_INVALID_DESTINATION_MEMORY;
             break;
         }
-        if (!is_fixed && (!envelope.is_memory || msg->_has_mem)) {
-            code = umbra_dragon_alloc(&own, msg->_has_mem ? &msg->_mem._pool : &ch->_pool, envelope.length,
+        if (is_fixed && (code = dragon_memory_get_pointer(&own, &to)) != DRAGON_SUCCESS)
+            break;
+        if (!is_fixed && (!envelope.is_memory || is_given)) {
+            code = umbra_dragon_alloc(&own, is_given ? &msg->_mem._pool : &ch->_pool, envelope.length,
                                       DRAGON_MEMORY_ALLOC_DATA, umbra_dragon_left(patience, began));
             has_own = code == DRAGON_SUCCESS;
         }
@@ -786,7 +790,7 @@ static inline dragonError_t umbra_dragon_receive(const dragonChannelRecvh_t *han
             break;
         own._length = envelope.length;
         msg->_mem = own;
-        msg->_has_mem = 1;
+        msg->_has_mem = own._is_lent ? 2 : 1;
         msg->_attr.hints = hints;
         msg->_attr.clientid = envelope.clientid;
         memcpy(msg->_attr.sendhid, envelope.sendhid, sizeof envelope.sendhid);
