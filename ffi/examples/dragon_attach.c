@@ -138,6 +138,53 @@ static void share(const dragonSerial_t serials[KINDS], int times)
     OK(dragon_memory_pool_get_free_size(&first, &size));
 }
 
+/* Whatever becomes of a descriptor that was attached, its use of the pool is given up once, by the last detach. */
+static void keep_its_use(const dragonSerial_t *of_memory, const dragonSerial_t *of_nothing)
+{
+    dragonMemoryPoolDescr_t of;
+    dragonMemoryDescr_t memory, other;
+    dragonMessage_t message;
+    uint64_t size = 0;
+
+    OK(dragon_memory_attach(&memory, of_memory));
+    OK(dragon_memory_get_pool(&memory, &of));
+    OK(dragon_memory_descr_move(&memory, &memory));
+    OK(dragon_memory_descr_move(&other, &memory));
+    IS(INVALID_ARGUMENT, dragon_memory_detach(&memory));
+    OK(dragon_memory_detach(&other));
+    IS(INVALID_ARGUMENT, dragon_memory_pool_get_free_size(&of, &size));
+
+    /* A message has a copy, or what was moved into it. */
+    OK(dragon_memory_attach(&memory, of_memory));
+    OK(dragon_memory_get_pool(&memory, &of));
+    OK(dragon_channel_message_init(&message, &memory, NULL));
+    OK(dragon_channel_message_get_mem(&message, &other));
+    OK(dragon_memory_detach(&other));
+    OK(dragon_memory_pool_get_free_size(&of, &size));
+    OK(dragon_channel_message_init_move(&message, &memory, NULL));
+    IS(INVALID_ARGUMENT, dragon_memory_detach(&memory));
+    OK(dragon_channel_message_get_mem(&message, &other));
+    OK(dragon_memory_detach(&other));
+    IS(INVALID_ARGUMENT, dragon_memory_pool_get_free_size(&of, &size));
+
+    /* Nothing that becomes an allocation is of the pool as before, also if there is no room for it at first. */
+    OK(dragon_memory_attach(&memory, of_nothing));
+    OK(dragon_memory_get_pool(&memory, &of));
+    IS(DYNHEAP_REQUESTED_SIZE_TOO_LARGE, dragon_memory_modify_size(&memory, SIZE_MAX, NULL));
+    OK(dragon_memory_modify_size(&memory, 10, NULL));
+    OK(dragon_memory_free(&memory));
+    OK(dragon_memory_detach(&memory));
+    IS(INVALID_ARGUMENT, dragon_memory_pool_get_free_size(&of, &size));
+
+    /* With what is freed with its message. */
+    OK(dragon_memory_attach(&memory, of_nothing));
+    OK(dragon_memory_get_pool(&memory, &of));
+    OK(dragon_memory_modify_size(&memory, 10, NULL));
+    OK(dragon_channel_message_init_move(&message, &memory, NULL));
+    OK(dragon_channel_message_destroy(&message, true));
+    IS(INVALID_ARGUMENT, dragon_memory_pool_get_free_size(&of, &size));
+}
+
 static int child(int from_parent, int times, unsigned seed)
 {
     dragonSerial_t serials[KINDS];
@@ -157,9 +204,9 @@ int main(int argc, char **argv)
     dragonMemoryPoolDescr_t pool;
     dragonMemoryPoolAllocations_t allocs;
     dragonChannelDescr_t channel;
-    dragonMemoryDescr_t memory;
+    dragonMemoryDescr_t memory, nothing;
     dragonULInt hash = 0, other = 0;
-    dragonSerial_t serials[KINDS];
+    dragonSerial_t serials[KINDS], of_nothing;
     pid_t pids[PARTIES];
     int to[PARTIES], ends[2], status = 1, i, j;
     void *address;
@@ -189,10 +236,13 @@ int main(int argc, char **argv)
     OK(dragon_memory_pool_serialize(&serials[0], &pool));
     OK(dragon_channel_serialize(&channel, &serials[1]));
     OK(dragon_memory_serialize(&serials[2], &memory));
+    OK(dragon_memory_alloc(&nothing, &pool, 0));
+    OK(dragon_memory_serialize(&of_nothing, &nothing));
     for (i = 0; i < PARTIES; i++)
         for (j = 0; j < KINDS; j++)
             put(to[i], &serials[j]);
 
+    keep_its_use(&serials[2], &of_nothing);
     share(serials, times);
     come_and_go(serials, times, 77);
     for (i = 0; i < PARTIES; i++) {
@@ -207,6 +257,7 @@ int main(int argc, char **argv)
     IS(INVALID_ARGUMENT, dragon_memory_hash(&memory, NULL));
     for (j = 0; j < KINDS; j++)
         OK(dragon_memory_serial_free(&serials[j]));
+    OK(dragon_memory_serial_free(&of_nothing));
     OK(dragon_memory_free(&memory));
     OK(dragon_memory_pool_get_allocations(&pool, &allocs));
     CHECK(allocs.nallocs == 0);

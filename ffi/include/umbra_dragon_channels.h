@@ -528,7 +528,7 @@ static inline dragonError_t dragon_channel_message_attr_destroy(dragonMessageAtt
     return attr == NULL ? DRAGON_INVALID_ARGUMENT : DRAGON_SUCCESS;
 }
 
-/* A message of this memory; with NULL one that memory is to be found for. */
+/* A message of this memory, which stays the caller's to detach; with NULL one that memory is to be found for. */
 static inline dragonError_t dragon_channel_message_init(dragonMessage_t *msg, dragonMemoryDescr_t *mem,
                                                         const dragonMessageAttr_t *attr)
 {
@@ -539,6 +539,7 @@ static inline dragonError_t dragon_channel_message_init(dragonMessage_t *msg, dr
         msg->_attr = *attr;
     if (mem != NULL) {
         msg->_mem = *mem;
+        msg->_mem._is_attached = 0;
         msg->_has_mem = 1;
     }
     return DRAGON_SUCCESS;
@@ -554,8 +555,10 @@ static inline dragonError_t dragon_channel_message_init_move(dragonMessage_t *ms
                                                              const dragonMessageAttr_t *attr)
 {
     dragonError_t code = dragon_channel_message_init(msg, mem, attr);
-    if (code == DRAGON_SUCCESS && mem != NULL)
+    if (code == DRAGON_SUCCESS && mem != NULL) {
+        msg->_mem._is_attached = mem->_is_attached;
         memset(mem, 0, sizeof *mem);
+    }
     return code;
 }
 
@@ -564,8 +567,11 @@ static inline dragonError_t dragon_channel_message_destroy(dragonMessage_t *msg,
     dragonError_t code = DRAGON_SUCCESS;
     if (msg == NULL)
         return DRAGON_INVALID_ARGUMENT;
-    if (free_mem_descr && msg->_has_mem)
+    if (free_mem_descr && msg->_has_mem) {
         code = dragon_memory_free(&msg->_mem);
+        if (msg->_mem._is_attached)
+            dragon_memory_detach(&msg->_mem);
+    }
     memset(msg, 0, sizeof *msg);
     return code;
 }

@@ -455,10 +455,14 @@ static inline dragonError_t dragon_memory_get_alloc_memdescr(dragonMemoryDescr_t
 
 static inline dragonError_t dragon_memory_descr_move(dragonMemoryDescr_t *to, dragonMemoryDescr_t *from)
 {
+    const int is_attached = from != NULL && from->_is_attached;
     dragonError_t code = dragon_memory_descr_clone(to, from, 0, NULL);
-    if (code == DRAGON_SUCCESS && to != from)
+    if (code != DRAGON_SUCCESS)
+        return code;
+    if (to != from)
         memset(from, 0, sizeof *from);
-    return code;
+    to->_is_attached = is_attached;
+    return DRAGON_SUCCESS;
 }
 
 static inline dragonError_t dragon_memory_descr_destroy(dragonMemoryDescr_t *mem)
@@ -564,14 +568,20 @@ static inline dragonError_t dragon_memory_pool_allocation_exists(dragonMemoryDes
     return code == -UMBRA_ESTALE ? DRAGON_SUCCESS : umbra_dragon_code(code, DRAGON_FAILURE);
 }
 
-/* Another length of the view, within the allocation; a view of nothing becomes an allocation. */
+/* Another length of the view, within the allocation; a view of nothing becomes an allocation, and stays what it is if there is no
+ * room. */
 static inline dragonError_t dragon_memory_modify_size(dragonMemoryDescr_t *mem, const size_t size, const timespec_t *timeout)
 {
     if (mem == NULL || mem->_pool._pool == 0)
         return DRAGON_INVALID_ARGUMENT;
     if (mem->_whole == 0) {
-        dragonMemoryPoolDescr_t pool = mem->_pool;
-        return dragon_memory_alloc_blocking(mem, &pool, size, timeout);
+        dragonMemoryDescr_t made;
+        dragonError_t code = dragon_memory_alloc_blocking(&made, &mem->_pool, size, timeout);
+        if (code == DRAGON_SUCCESS) {
+            made._is_attached = mem->_is_attached;
+            *mem = made;
+        }
+        return code;
     }
     if (size > mem->_whole - mem->_offset)
         return DRAGON_INVALID_ARGUMENT;
