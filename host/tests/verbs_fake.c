@@ -1,10 +1,10 @@
 /* In the place of libibverbs: two devices whose cards do posted work only when a queue pair is destroyed.
  *
  * FAULT: "reset" if the second reset of a queue pair fails, "queue" if there are no queue pairs, "poll" if no completions can
- * be polled once something was posted, "early" and "event" if there are events at once that cannot be taken: not yet, or never.
- * With "arm" and "gone" work is done at once; with "arm" nothing makes an event, and with "gone" the first device is away as
- * long as the file "away" is beside this library, and silent for ever for those who had it open when somebody saw that.
- * As long as the file "full" is there, the first device has no room for queue pairs.
+ * be polled once something was posted, "stuck" if that is so and no reset succeeds but the first, "early" and "event" if there are
+ * events at once that cannot be taken: not yet, or never. With "arm" and "gone" work is done at once; with "arm" nothing makes an
+ * event, and with "gone" the first device is away as long as the file "away" is beside this library, and silent for ever for
+ * those who had it open when somebody saw that. As long as the file "full" is there, the first device has no room for queue pairs.
  * FORK_STATUS: what is said of forks. How often the library was told to care for them is printed with each list. */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -105,7 +105,7 @@ static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *into)
 {
     struct queue *queue = (struct queue *)cq;
     int told = 0;
-    if (queue->posted && is_fault("poll"))
+    if (queue->posted && (is_fault("poll") || is_fault("stuck")))
         return -1;
     for (; told < count && queue->first != queue->last; told++, queue->first++) {
         into[told].wr_id = queue->done[queue->first % ROOM];
@@ -277,7 +277,8 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *to, int mask)
     if (is_gone(qp->context))
         return EIO;
     if (to->qp_state == IBV_QPS_RESET) {
-        if (++resets == 2 && is_fault("reset"))
+        resets++;
+        if ((resets == 2 && is_fault("reset")) || (resets > 1 && is_fault("stuck")))
             return EIO;
         ((struct pair *)qp)->length = 0;
     }

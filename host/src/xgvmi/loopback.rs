@@ -75,8 +75,11 @@ impl Loopback {
 
     fn take_in(&mut self) {
         let Loopback { lines, ended, .. } = self;
-        for line in lines.values_mut().filter(|line| !line.under_way.is_empty()) {
+        lines.retain(|_, line| {
             let Line { queue, whole, under_way } = line;
+            if under_way.is_empty() {
+                return true;
+            }
             let polled = queue.poll(&mut |done| {
                 // Each piece was posted by itself and ends by itself, in order.
                 if let Some(name) = under_way.pop_front() {
@@ -84,13 +87,13 @@ impl Loopback {
                 }
                 *whole &= done.status == WorkStatus::Success;
             });
+            // Nobody will tell the other ends: without its queue pair the card moves nothing any more. The next piece finds a new
+            // one, or learns that there can be none.
             if polled.is_err() {
-                *whole = false;
-                // Nobody will tell their ends; nothing of them may move any more.
-                let _ = queue.reset();
                 ended.extend(under_way.drain(..).map(|name| (name, Status::QueueBroken)));
             }
-        }
+            polled.is_ok()
+        });
     }
 }
 
