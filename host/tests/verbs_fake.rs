@@ -117,6 +117,25 @@ fn where_completions_cannot_be_polled_the_queue_pair_goes_before_its_work_ends()
 }
 
 #[test]
+fn an_answer_to_an_older_greeting_is_none_to_the_next_one() {
+    if !is_child() {
+        over_fake("an_answer_to_an_older_greeting_is_none_to_the_next_one", "FAULT", "gone");
+        return;
+    }
+    let (mut rdma, _, export) = reader();
+    rdma.attach(0, &export).unwrap();
+    let (owner, older) = rdma.greet().unwrap();
+    rdma.rebuild(owner);
+    // The owner has connected to an address that is no more, or could not.
+    rdma.welcome(owner, &older).unwrap();
+    rdma.refuse(owner, Status::Unreachable);
+    assert!(rdma.is_greeting(owner));
+    let (_, address) = rdma.greet().unwrap();
+    rdma.welcome(owner, &address).unwrap();
+    assert!(rdma.is_usable(owner) && !rdma.is_greeting(owner) && rdma.greet().is_none());
+}
+
+#[test]
 fn what_ends_is_found_where_the_device_makes_no_events() {
     if !is_child() {
         over_fake("what_ends_is_found_where_the_device_makes_no_events", "FAULT", "arm");

@@ -105,13 +105,14 @@ impl Rdma {
         }
     }
 
-    /// An owner that was greeted tells its address; what waited goes out. An answer to an older greeting changes
-    /// nothing.
+    /// An owner that was greeted tells its address; what waited goes out. An answer to an older greeting, before the next one
+    /// was [told](Self::greet), changes nothing.
     ///
     /// # Errors
     /// [`VerbsError`] if the address cannot be reached; what waited ends then.
     pub fn welcome(&mut self, owner: Peer, address: &Address) -> Result<(), VerbsError> {
-        let Some(line) = self.lines.get_mut(&owner).filter(|line| line.state == State::Greeting) else { return Ok(()) };
+        let awaits = self.awaits(owner);
+        let Some(line) = self.lines.get_mut(&owner).filter(|_| awaits) else { return Ok(()) };
         if let Err(error) = line.queue.connect(address) {
             self.refuse(owner, Status::Unreachable);
             return Err(error);
@@ -125,12 +126,20 @@ impl Rdma {
         Ok(())
     }
 
-    /// An owner that was greeted cannot be reached; what waited ends with `status`.
+    /// An owner that was greeted cannot be reached; what waited ends with `status`. What is said of an older greeting changes
+    /// nothing.
     pub fn refuse(&mut self, owner: Peer, status: Status) {
-        if let Some(line) = self.lines.get_mut(&owner).filter(|line| line.state == State::Greeting) {
+        let awaits = self.awaits(owner);
+        if let Some(line) = self.lines.get_mut(&owner).filter(|_| awaits) {
             line.state = State::Broken(status);
             line.orders.end(status, &mut self.ended);
         }
+    }
+
+    /// Whether an owner was told the address of its queue pair, and has not answered. Of one that is still to be told, an answer
+    /// is about the queue pair before.
+    fn awaits(&self, owner: Peer) -> bool {
+        self.is_greeting(owner) && !self.greetings.contains(&owner)
     }
 
     /// Whether the queue pair to an owner is connected, or will be as soon as the owner answers.
