@@ -8,6 +8,7 @@ mod fake;
 use std::sync::Arc;
 
 use umbra::access::rdma::Rdma;
+use umbra::boundary::{Extent, VerbsRing};
 use umbra::sys::segment::Segment;
 use umbra::verbs::{Address, Choice, VerbsError, devices};
 use umbra_core::access::device::{Device, Moved, Piece};
@@ -133,6 +134,18 @@ fn an_answer_to_an_older_greeting_is_none_to_the_next_one() {
     let (_, address) = rdma.greet().unwrap();
     rdma.welcome(owner, &address).unwrap();
     assert!(rdma.is_usable(owner) && !rdma.is_greeting(owner) && rdma.greet().is_none());
+}
+
+#[test]
+fn an_exchange_of_messages_that_devices_may_not_take_is_not_made() {
+    if !is_child() {
+        over_fake("an_exchange_of_messages_that_devices_may_not_take_is_not_made", "FAULT", "none");
+        return;
+    }
+    let port = Choice::open(None).unwrap();
+    let made = |message| VerbsRing::new(&port, Extent { ranks: 1, slots: 2, message }, 0);
+    assert!(made(1 << 30).is_ok());
+    assert!(matches!(made((1 << 30) + 8), Err(VerbsError::TooLong { len: 0x4000_0008, most: 0x4000_0000 })));
 }
 
 #[test]

@@ -184,6 +184,17 @@ pub enum VerbsError {
         /// Bytes there.
         size: usize,
     },
+    /// Messages may be longer than what every device moves in one piece.
+    #[error(
+        "messages of {len} bytes are too long, {most} are what every device moves in one piece: spread the mesh over more \
+         ranks"
+    )]
+    TooLong {
+        /// Bytes.
+        len: u64,
+        /// Bytes at most.
+        most: u64,
+    },
     /// Nothing can be posted: the queue is full.
     #[error("queue is full: poll its completions, then post again")]
     Full,

@@ -65,4 +65,5 @@ pub use shared::SharedReceives;
 pub use status::{WorkKind, WorkStatus};
 pub use transport::Verbs;
 pub use window::Window;
+pub(crate) use work::PIECE_MAX;
 pub use work::{Completion, Local, Piece, Remote, Work};

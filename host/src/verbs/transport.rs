@@ -22,7 +22,7 @@ use super::lane::{Lane, SendError};
 use super::memory::{Domain, Region};
 use super::pool::Pool;
 use super::queue::{Depths, Queue};
-use super::work::{Piece, Remote, Work};
+use super::work::{PIECE_MAX, Piece, Remote, Work};
 use super::{Port, VerbsError};
 use crate::shm::CELL;
 use crate::windows::Windows;
@@ -31,8 +31,6 @@ use crate::windows::Windows;
 const LOOK: u32 = 1 << 6;
 /// How long a queue pair that was stopped is kept: by then its card has ended all that it had begun.
 const STOPPED: Duration = Duration::from_secs(1);
-/// Bytes of one span, at most: what every device takes in one piece.
-const SPAN_MAX: u64 = 1 << 30;
 
 /// How a window is reached.
 #[derive(Debug)]
@@ -178,7 +176,7 @@ impl Verbs {
         let (Way::Theirs(first), Way::Ours(region, start)) = (there, here) else {
             return Err(PostError::Refused(Status::UnknownRegion));
         };
-        if theirs.len > SPAN_MAX {
+        if theirs.len > PIECE_MAX {
             return Err(PostError::TooLong);
         }
         // Both spans fit into their windows, and a window into an address space: nothing is cut and nothing overflows.

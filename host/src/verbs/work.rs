@@ -6,6 +6,9 @@ use super::memory::Region;
 use super::numbers::WITH_IMM;
 use super::status::{WorkKind, WorkStatus};
 
+/// Bytes of one piece of work, at most, that every device takes.
+pub(crate) const PIECE_MAX: u64 = 1 << 30;
+
 /// Memory that work may name as local: registered here, or another function's by an alias of its key.
 ///
 /// What a key opens is the card's business. An implementation that names the wrong key gains nothing: only memory that

@@ -41,7 +41,7 @@ use super::fabric::Fabric;
 use super::held::Held;
 use super::transport::{Transport, TransportError};
 use crate::sys::segment::Segment;
-use crate::verbs::{Domain, Piece, Port, Region, Remote, VerbsError, Work};
+use crate::verbs::{Domain, PIECE_MAX, Piece, Port, Region, Remote, VerbsError, Work};
 use link::{BALLOT, BOARD, FETCHED, Fetch, Layout, Link, MESSAGE, SLOTS, TOLD, VOTE, WRITTEN, post, word};
 pub use link::{GREETING_BYTES, Greeting};
 use slot::{PLACE, Place, Slot};
@@ -69,8 +69,12 @@ impl VerbsRing {
     /// The end of one of so many ranks, whose messages are as large as the extent says, on a port of a device.
     ///
     /// # Errors
-    /// [`VerbsError`], mostly because not so much memory may be locked.
+    /// [`VerbsError`], mostly because not so much memory may be locked; [`VerbsError::TooLong`] if a message can be longer than 1 GiB.
     pub fn new(port: &Port, extent: Extent, rank: u32) -> Result<VerbsRing, VerbsError> {
+        let len = extent.message.into();
+        if len > PIECE_MAX {
+            return Err(VerbsError::TooLong { len, most: PIECE_MAX });
+        }
         let domain = Domain::new(&port.device)?;
         let (ranks, layout) = (extent.ranks as usize, Layout { capacity: extent.capacity() });
         let region = |name, part: usize, peers| {
