@@ -3,6 +3,7 @@
  * It checks what it is told and exits with 0 only if all of it is right.
  */
 #define _POSIX_C_SOURCE 200809L
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -127,15 +128,42 @@ static int is_served(const struct sockaddr_un *address)
     return connected == 0;
 }
 
+static struct sockaddr_un address_of(const char *path)
+{
+    struct sockaddr_un address;
+    memset(&address, 0, sizeof address);
+    address.sun_family = AF_UNIX;
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    return address;
+}
+
+/* Nobody waits for one who listens there and accepts nobody, nor at a pipe in the place of the lock. */
+static void hangs_for_nobody(const char *path, const char *lock)
+{
+    struct sockaddr_un address = address_of(path);
+    umbra_gateway other = 0;
+    int deaf = socket(AF_UNIX, SOCK_STREAM, 0), waiting[16], count = 0;
+    CHECK(deaf >= 0 && bind(deaf, (struct sockaddr *)&address, sizeof address) == 0 && listen(deaf, 0) == 0);
+    do {
+        CHECK(count < 16);
+        waiting[count] = socket(AF_UNIX, SOCK_STREAM, 0);
+        CHECK(waiting[count] >= 0 && fcntl(waiting[count], F_SETFL, O_NONBLOCK) == 0);
+    } while (connect(waiting[count++], (struct sockaddr *)&address, sizeof address) == 0);
+    CHECK(errno == EAGAIN);
+    CHECK(umbra_gateway_start(secret, path, NULL, &other) == -UMBRA_EINUSE && other == 0);
+    while (count > 0)
+        CHECK(close(waiting[--count]) == 0);
+    CHECK(close(deaf) == 0);
+    CHECK(mkfifo(lock, 0600) == 0 && umbra_gateway_start(secret, path, NULL, &other) == -UMBRA_ESYSTEM && other == 0);
+    CHECK(unlink(lock) == 0 && unlink(path) == 0);
+}
+
 /* Of those who find a socket that was left behind at once, one serves there, and the others are told. */
 static void contests(const char *path)
 {
     struct starter starters[STARTERS];
-    struct sockaddr_un address;
+    struct sockaddr_un address = address_of(path);
     int round, i, left, winner;
-    memset(&address, 0, sizeof address);
-    address.sun_family = AF_UNIX;
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
     CHECK(pthread_barrier_init(&all_there, NULL, STARTERS) == 0);
     for (round = 0; round < ROUNDS; round++) {
         left = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -186,6 +214,7 @@ static void paths(void)
     CHECK(file >= 0 && close(file) == 0);
     CHECK(umbra_gateway_start(secret, path, NULL, &other) == -UMBRA_EINUSE && other == 0);
     CHECK(unlink(path) == 0);
+    hangs_for_nobody(path, lock);
     contests(path);
     CHECK(unlink(own) == 0 && close(guard) == 0);
 }

@@ -6,11 +6,12 @@ use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use umbra::gateway::Server;
 use umbra::sys::fork;
 
@@ -51,7 +52,14 @@ fn file(path: &Path) -> io::Result<(u64, u64)> {
 /// Whether the path is a socket at which nobody listens any more: of a gateway that was killed.
 fn is_left_behind(path: &Path) -> bool {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-    is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+    is_socket && knock(path) == Err(Errno::CONNREFUSED)
+}
+
+/// Connects, if that takes no waiting: there is somebody, too, where a queue is full that nobody accepts from.
+fn knock(path: &Path) -> rustix::io::Result<()> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)
 }
 
 /// The turn of one who begins to listen at a path. Without it two who find the same socket left behind would each remove
@@ -70,8 +78,8 @@ impl Turn {
         name.push(socket.file_name().ok_or(ErrorKind::InvalidInput)?);
         name.push(".umbra-lock");
         let path = socket.with_file_name(name);
-        // What somebody else has put there is not followed.
-        let flags = OFlags::NOFOLLOW.bits().cast_signed();
+        // What somebody else has put there is not followed, nor, if it is a pipe, waited for.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let mut options = File::options();
         options.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
         loop {
