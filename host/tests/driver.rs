@@ -338,6 +338,33 @@ fn s22_a_silent_stranger_is_shown_out_after_the_handshake_time() {
 }
 
 #[test]
+fn strangers_keep_nobody_out_who_belongs_here() {
+    let (listener, address) = tcp();
+    let Address::Tcp(at) = address else { unreachable!() };
+    let limits = Limits { links: 4, handshake: Lapse::from_secs(60), ..Limits::default() };
+    let mut service = Driver::new(SERVICE, Secret::from_bytes([7; 32]), limits);
+    service.listen(Listener::Tcp(listener)).unwrap();
+    let mut strangers: Vec<_> = (0..4).map(|_| TcpStream::connect(at).unwrap()).collect();
+    for _ in 0..4 {
+        // Each look lets in all who are at the door.
+        service.wait(now() + Lapse::from_millis(20)).unwrap();
+    }
+    let mut rank = driver(RANK, 7);
+    rank.dial(address, SERVICE.party, soon()).unwrap();
+    let is_up = |i, event: Event, _: &[u8]| match event {
+        Event::Up { .. } => (i == 1).then_some(()),
+        Event::Gone { party: None, why: Close::HandshakeTimeout, .. } => None,
+        other => panic!("{other:?}"),
+    };
+    turn(&mut [&mut rank, &mut service], is_up);
+    // The one who came first gave way, and the others are still waited for.
+    strangers[0].set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    assert_eq!(strangers[0].read(&mut [0; 1]).unwrap(), 0);
+    strangers[1].set_nonblocking(true).unwrap();
+    assert!(strangers[1].read(&mut [0; 1]).is_err());
+}
+
+#[test]
 fn s25_a_wrong_secret_ends_in_a_typed_error_on_both_sides_and_is_not_retried() {
     let (mut a, mut b) = (driver(RANK, 1), driver(SERVICE, 2));
     let (listener, address) = tcp();

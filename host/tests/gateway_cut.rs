@@ -14,18 +14,15 @@ use std::thread;
 use std::time::Duration;
 
 use umbra::channel::{self, Attributes, Channel, SendOptions, Timeout, WaitMode};
-use umbra::driver::{Driver, Event, Limits, LinkId, now};
+use umbra::driver::Event;
 use umbra::gateway::{Error, Gateways, RemoteChannel, RemotePool, RemoteStreams};
-use umbra::link::{Address, Identity, Party, Side};
+use umbra::link::Address;
 use umbra::pool::{self, Pool};
 use umbra::stream::{self, Adapter, Mode, ReceiveOptions};
-use umbra_core::gateway::{CHANNEL, Request};
-use umbra_core::peer::Incarnation;
-use umbra_core::time::Lapse;
-use umbra_core::wire::{Frame, Token};
+use umbra_core::gateway::Request;
 
 use another::until;
-use gateways::{LONG, NOW, gateways, secret, serve, text};
+use gateways::{End, LONG, NOW, gateways, serve, text};
 
 /// Long enough for what must not happen any more.
 const A_WHILE: Duration = Duration::from_millis(250);
@@ -218,42 +215,6 @@ fn a_receive_that_broke_before_its_conversation_began_takes_none_after_the_next_
 /// Why it is not done any more.
 fn until_refused(mut act: impl FnMut() -> Result<(), stream::Error>) -> stream::Error {
     (0..1000).find_map(|_| act().err()).unwrap()
-}
-
-/// A client's end of a line without a client.
-struct End {
-    driver: Driver,
-    link: LinkId,
-}
-
-impl End {
-    /// One of this life.
-    fn over(socket: TcpStream, life: u64) -> End {
-        let me = Identity { party: Party::Tool, incarnation: Incarnation(life) };
-        let limits = Limits { handshake: Lapse::from_secs(60), ..Limits::default() };
-        let mut driver = Driver::new(me, secret(), limits);
-        let link = driver.adopt(socket.into(), false, Side::Initiator).unwrap();
-        End { driver, link }
-    }
-
-    fn next(&mut self) -> Event {
-        let end = now() + Lapse::from_secs(60);
-        while now() < end {
-            if let Some(event) = self.driver.next(&mut Vec::new()) {
-                return event;
-            }
-            self.driver.wait(end).unwrap();
-        }
-        panic!("nothing happens");
-    }
-
-    fn ask(&mut self, request: &Request<'_>) {
-        let mut body = [0; 1024];
-        let len = request.write(&mut body).unwrap();
-        let frame = Frame::Call { op: CHANNEL, token: Token(1), body: &body[..len] };
-        // A line that is shut tells of it by its end.
-        let _ = self.driver.send(self.link, &frame, Vec::new());
-    }
 }
 
 #[test]

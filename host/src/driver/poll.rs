@@ -234,8 +234,26 @@ impl Driver {
                 }
                 _ => return,
             };
+            self.make_way();
             // Over the limit, or unusable: dropping the socket tells the stranger.
             let _ = self.adopt(socket, is_unix, Side::Acceptor);
+        }
+    }
+
+    /// When all places are taken, the one who should have said first who he is loses his: strangers keep nobody out.
+    fn make_way(&mut self) {
+        let has_room = self.slots.len() < self.limits.links;
+        if has_room || self.slots.iter().any(|slot| matches!(slot, Slot::Free)) {
+            return;
+        }
+        let stranger = |(index, slot): (usize, &Slot)| match slot {
+            Slot::Shaking { until, dial: None, .. } => Some((*until, index)),
+            _ => None,
+        };
+        if let Some((_, index)) = self.slots.iter().enumerate().filter_map(stranger).min() {
+            self.settle(index, Err(Close::HandshakeTimeout));
+            // His end is told before anything of who comes now.
+            self.set(index, Slot::Free);
         }
     }
 

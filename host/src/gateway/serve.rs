@@ -15,7 +15,7 @@ use umbra_core::wire::{BODY_MAX, Frame, Token};
 
 use super::converse::{Wish, converse};
 use super::counted::Counted;
-use super::error::{Error, refusal, system};
+use super::error::{Error, refusal};
 use super::lend::lend;
 use super::line;
 use super::under_way::{Accepted, UnderWay};
@@ -166,7 +166,6 @@ pub(super) fn serve(
     accepted: Accepted,
 ) -> Result<(), Error> {
     let mut driver = line::driver(secret)?;
-    let to_shut = socket.try_clone().map_err(|error| system(&error))?;
     driver.watch(stop);
     if driver.adopt(socket, is_unix, Side::Acceptor).is_err() {
         return Ok(());
@@ -177,7 +176,7 @@ pub(super) fn serve(
         return Ok(());
     }
     // Until all that is made below is dropped.
-    let Some(_entered) = accepted.enter(line.life, to_shut) else { return Ok(()) };
+    let Some(_entered) = accepted.enter(line.life) else { return Ok(()) };
     let Ok(token) = line.next() else { return Ok(()) };
     let frame = std::mem::take(&mut line.frame);
     let Ok(Frame::Call { body, .. }) = Frame::parse(&frame) else { return Ok(()) };

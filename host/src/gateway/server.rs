@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::io::Errno;
-use rustix::pipe::PipeFlags;
 use umbra_core::atomic::{AtomicUsize, Ordering};
 
 use super::error::{Error, system};
@@ -19,14 +18,16 @@ use crate::sys::fork;
 
 /// Lines at once; each is a handle of some client.
 pub const LINES: usize = 256;
+/// Threads of lines that gave way, which end soon.
+const ENDING: usize = 64;
 /// When a line that could not be accepted is tried again.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// Serves the channels of this host to clients of others, until it is dropped.
 #[derive(Debug)]
 pub struct Server {
-    /// Dropped, it ends all threads.
-    stop: Option<OwnedFd>,
+    /// Written to, it ends all threads. That nobody holds it any more says nothing: a child that was forked off may.
+    stop: OwnedFd,
     acceptor: Option<JoinHandle<()>>,
     lines: Arc<AtomicUsize>,
     /// Which process has the threads.
@@ -50,15 +51,16 @@ impl Server {
     pub fn start(listener: Listener, secret: Secret) -> Result<Server, Error> {
         fork::watch();
         listener.set_nonblocking().map_err(|error| system(&error))?;
-        // Whoever has the reading end sees when the writing end is dropped.
-        let (ended, stop) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(Error::System)?;
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let stop = rustix::event::eventfd(0, flags).map_err(Error::System)?;
+        let ended = stop.try_clone().map_err(|error| system(&error))?;
         let lines = Arc::new(AtomicUsize::new(0));
         let counted = lines.clone();
         let acceptor = thread::Builder::new()
             .name("umbra gateway".to_owned())
             .spawn(move || accept(&listener, &secret, &ended, &counted))
             .map_err(|error| system(&error))?;
-        Ok(Server { stop: Some(stop), acceptor: Some(acceptor), lines, life: fork::life() })
+        Ok(Server { stop, acceptor: Some(acceptor), lines, life: fork::life() })
     }
 
     /// Lines that are served at the moment.
@@ -70,9 +72,10 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.stop = None;
         let Some(acceptor) = self.acceptor.take() else { return };
         if self.life == fork::life() {
+            // All who poll it see that it was written to, as nobody reads it; there is room for one in any case.
+            let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
             // A thread that panicked has ended, too.
             let _ = acceptor.join();
         } else {
@@ -107,11 +110,13 @@ fn accept(listener: &Listener, secret: &Secret, ended: &OwnedFd, lines: &Arc<Ato
             }
         };
         let Ok(stop) = ended.as_fd().try_clone_to_owned() else { continue };
-        // One line too many is closed, which its client is told by that.
-        if threads.len() < LINES {
+        // One line too many is closed, which its client is told by that. But who has not proved that he holds the secret
+        // gives way: strangers keep nobody out.
+        let is_room = threads.len() < LINES || threads.len() < LINES + ENDING && under_way.make_way();
+        if is_room && let Ok(to_shut) = socket.try_clone() {
             lines.fetch_add(1, Ordering::Relaxed);
             // Here, in the order in which lines are accepted.
-            let (counted, secret, accepted) = (Counted(lines.clone()), secret.clone(), under_way.accept());
+            let (counted, secret, accepted) = (Counted(lines.clone()), secret.clone(), under_way.accept(to_shut));
             let serving = move || {
                 let _counted = counted;
                 if let Err(error) = serve(socket, is_unix, &secret, stop, accepted) {

@@ -9,8 +9,10 @@
 //! A line may also be cut before its thread has learned its life: it was accepted before the one that cuts it, but its
 //! handshake is not over. Its life is remembered as long as there is a line that it may turn out to be, which is then
 //! broken off before it has asked for anything.
+//!
+//! A line that is over is shut, and not only closed: a child that was forked off may hold its socket on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -35,8 +37,9 @@ pub(super) struct UnderWay {
 struct Known {
     /// The sockets of lines, by their lives.
     sockets: BTreeMap<u64, OwnedFd>,
-    /// Lines of which nobody knows the life, by their numbers in the order in which they were accepted.
-    unnamed: BTreeSet<u64>,
+    /// Lines of which nobody knows the life, by their numbers in the order in which they were accepted: their sockets, but
+    /// for those that gave way.
+    unnamed: BTreeMap<u64, Option<OwnedFd>>,
     /// The next number.
     next: u64,
     /// Lives that were cut and that no line had, each with the number of the first line that cannot be it.
@@ -46,10 +49,17 @@ struct Known {
 impl Known {
     /// The life of a line is known, or the line is over.
     fn name(&mut self, number: u64) {
-        self.unnamed.remove(&number);
-        let first = self.unnamed.first().copied();
+        if let Some(Some(socket)) = self.unnamed.remove(&number) {
+            shut(&socket);
+        }
+        let first = self.unnamed.first_key_value().map(|(&first, _)| first);
         self.cut.retain(|_, before| first.is_some_and(|first| first < *before));
     }
+}
+
+fn shut(socket: &OwnedFd) {
+    // One that has no peer any more is as good as shut.
+    let _ = rustix::net::shutdown(socket, Shutdown::Both);
 }
 
 /// A line of which nobody knows the life, until this is dropped.
@@ -70,12 +80,13 @@ impl Accepted {
         &self.all
     }
 
-    /// Counts the line with this socket as under way; `None` if there is one of that life, or it was cut.
-    pub(super) fn enter(self, life: u64, socket: OwnedFd) -> Option<Entered> {
+    /// Counts the line as under way; `None` if there is one of that life, it was cut, or gave way.
+    pub(super) fn enter(self, life: u64) -> Option<Entered> {
         let mut known = self.all.lock();
         if known.cut.remove(&life).is_some() || known.sockets.contains_key(&life) {
             return None;
         }
+        let socket = known.unnamed.get_mut(&self.number)?.take()?;
         known.sockets.insert(life, socket);
         Some(Entered { all: self.all.clone(), life })
     }
@@ -89,7 +100,9 @@ pub(super) struct Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.all.lock().sockets.remove(&self.life);
+        if let Some(socket) = self.all.lock().sockets.remove(&self.life) {
+            shut(&socket);
+        }
         self.all.over.notify_all();
     }
 }
@@ -100,21 +113,26 @@ impl UnderWay {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a line that was accepted after all of which this was said before.
-    pub(super) fn accept(self: &Arc<Self>) -> Accepted {
+    /// Counts a line with this socket, which was accepted after all of which this was said before.
+    pub(super) fn accept(self: &Arc<Self>, socket: OwnedFd) -> Accepted {
         let mut known = self.lock();
         let number = known.next;
         known.next += 1;
-        known.unnamed.insert(number);
+        known.unnamed.insert(number, Some(socket));
         Accepted { all: self.clone(), number }
+    }
+
+    /// Shuts the line that has been a stranger's the longest; whether there was one.
+    pub(super) fn make_way(&self) -> bool {
+        let socket = self.lock().unnamed.values_mut().find_map(Option::take);
+        socket.as_ref().map(shut).is_some()
     }
 
     /// Cuts a line, if it is under way or may still turn out to be.
     pub(super) fn cut(&self, life: u64) {
         let mut known = self.lock();
         if let Some(socket) = known.sockets.get(&life) {
-            // One that has no peer any more is as good as shut.
-            let _ = rustix::net::shutdown(socket, Shutdown::Both);
+            shut(socket);
         } else if !known.unnamed.is_empty() && known.cut.len() < CUT {
             let next = known.next;
             known.cut.insert(life, next);
@@ -136,12 +154,28 @@ mod tests {
 
     use super::*;
 
+    fn socket() -> OwnedFd {
+        UnixStream::pair().unwrap().0.into()
+    }
+
+    #[test]
+    fn strangers_give_way_one_after_the_other_and_who_has_entered_stays() {
+        let all = Arc::new(UnderWay::default());
+        let (mut client, server) = UnixStream::pair().unwrap();
+        client.set_nonblocking(true).unwrap();
+        let [first, friend, last] = [socket(), server.into(), socket()].map(|socket| all.accept(socket));
+        let _entered = friend.enter(7).unwrap();
+        assert_eq!([all.make_way(), all.make_way(), all.make_way()], [true, true, false]);
+        assert!(client.read(&mut [0; 1]).is_err(), "it is not shut");
+        assert!(first.enter(8).is_none() && last.enter(9).is_none(), "they are over");
+    }
+
     #[test]
     fn a_line_that_is_cut_is_shut_at_once_and_over_when_its_thread_is_done() {
         let all = Arc::new(UnderWay::default());
         let (mut client, server) = UnixStream::pair().unwrap();
-        let entered = all.accept().enter(7, server.try_clone().unwrap().into()).unwrap();
-        assert!(all.accept().enter(7, server.into()).is_none(), "a life is one line's");
+        let entered = all.accept(server.into()).enter(7).unwrap();
+        assert!(all.accept(socket()).enter(7).is_none(), "a life is one line's");
         all.cut(8);
         assert!(all.is_over(8, Duration::ZERO), "there is none");
         assert!(!all.is_over(7, Duration::from_millis(1)));
@@ -158,14 +192,13 @@ mod tests {
     fn a_line_that_is_cut_before_its_life_is_known_never_enters() {
         let all = Arc::new(UnderWay::default());
         let (mut client, server) = UnixStream::pair().unwrap();
-        let [early, other, cutting] = [(); 3].map(|()| all.accept());
+        let [early, other, cutting] = [server.into(), socket(), socket()].map(|socket| all.accept(socket));
         all.cut(7);
         assert!(all.is_over(7, Duration::ZERO), "it has asked for nothing, and will not");
-        assert!(early.enter(7, server.into()).is_none());
+        assert!(early.enter(7).is_none());
         assert_eq!(client.read(&mut [0; 1]).unwrap(), 0, "it is shut");
-        let socket = || UnixStream::pair().unwrap().0.into();
-        assert!(all.accept().enter(7, socket()).is_some(), "a life is cut once");
-        assert!(other.enter(8, socket()).is_some() && cutting.enter(9, socket()).is_some());
+        assert!(all.accept(socket()).enter(7).is_some(), "a life is cut once");
+        assert!(other.enter(8).is_some() && cutting.enter(9).is_some());
     }
 
     #[test]
@@ -173,10 +206,10 @@ mod tests {
         let all = Arc::new(UnderWay::default());
         all.cut(7);
         assert!(all.lock().cut.is_empty(), "nobody's");
-        let early = all.accept();
+        let early = all.accept(socket());
         (0..2 * CUT as u64).for_each(|life| all.cut(life));
         assert_eq!(all.lock().cut.len(), CUT);
-        let late = all.accept();
+        let late = all.accept(socket());
         drop(early);
         assert!(all.lock().cut.is_empty(), "the late one was accepted after the cuts");
         drop(late);
