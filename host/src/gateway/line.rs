@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::net::Shutdown;
 use umbra_core::codec::Short;
 use umbra_core::error::Status;
 use umbra_core::gateway::client::{self, Client, Do, Failure, Say};
@@ -19,6 +20,8 @@ use crate::channel::Timeout;
 use crate::driver::{Driver, Event, Limits, LinkId, now};
 use crate::link::{Close, Identity, Party};
 use crate::secret::{self, Secret};
+use crate::sys::fork;
+use crate::{channel, pool, stream};
 
 /// Who this end is, or another.
 pub(super) fn identity() -> Result<Identity, Error> {
@@ -75,6 +78,15 @@ impl Opening {
         }
     }
 
+    /// What a child is told that was forked off.
+    fn forked(self) -> Error {
+        match self {
+            Opening::Channel(_) => channel::Error::Forked.into(),
+            Opening::Streams(_) => stream::Error::Forked.into(),
+            Opening::Pool => pool::Error::Forked.into(),
+        }
+    }
+
     /// Whether what a line was opened for is over when it breaks.
     const fn ends_with_its_line(self) -> bool {
         matches!(self, Opening::Streams(Conversation { end: End::Sender | End::Receiver, .. }))
@@ -110,6 +122,21 @@ struct Up {
     link: LinkId,
     /// When it was to be made.
     deadline: Time,
+    /// Of the process that made it.
+    life: u32,
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        // A child that was forked off may hold the socket on, and the gateway is to hear of the end at once. What a child
+        // drops is its parent's, and stays.
+        if self.life == fork::life()
+            && let Some(socket) = self.driver.socket(self.link)
+        {
+            // One that has no peer any more is as good as shut.
+            let _ = rustix::net::shutdown(socket, Shutdown::Both);
+        }
+    }
 }
 
 /// A line, or what one is made of when it is used.
@@ -124,12 +151,16 @@ pub(super) struct Line {
     pub(super) counted: Counted,
     buffer: Vec<u8>,
     answer: Vec<u8>,
+    /// Of the process whose it is. What a child said over it would break it for its parent.
+    life: u32,
 }
 
 impl Line {
     /// One of the handle whose the doubts are.
     pub(super) fn new(gateways: &Gateways, host: u64, reference: &[u8], opening: Opening, doubts: Doubts) -> Line {
+        fork::watch();
         Line {
+            life: fork::life(),
             gateways: gateways.clone(),
             host,
             reference: reference.to_vec(),
@@ -145,6 +176,7 @@ impl Line {
     /// Makes the line.
     pub(super) fn open<T>(&mut self, timeout: Timeout, read: impl FnOnce(Answer<'_>) -> Option<T>) -> Result<T, Error> {
         let deadline = timeout.deadline();
+        self.refuse_heirs()?;
         self.client.open(deadline, now());
         self.carry_out(None, (timeout, deadline), Close::Local)?;
         self.read(read)
@@ -158,6 +190,7 @@ impl Line {
         deadline: Time,
         read: impl FnOnce(Answer<'_>) -> Option<T>,
     ) -> Result<T, Error> {
+        self.refuse_heirs()?;
         // A line that broke while nobody asked lost nothing.
         let why = self.up.as_mut().and_then(|up| broken(&mut up.driver, &mut self.answer));
         if why.is_some() {
@@ -167,6 +200,11 @@ impl Line {
         self.client.ask(deadline, now());
         self.carry_out(Some(request), (Timeout::Now, deadline), why.unwrap_or(Close::Local))?;
         self.read(read)
+    }
+
+    /// Refuses a child that was forked off.
+    pub(super) fn refuse_heirs(&self) -> Result<(), Error> {
+        if self.life == fork::life() { Ok(()) } else { Err(self.opening.forked()) }
     }
 
     /// Does what the client says until the call is over; if that ends well, its answer is here. A line that is opened is
@@ -225,7 +263,7 @@ impl Line {
         let (address, host) = (self.gateways.address(self.host)?, self.host);
         let not_sent = |why| Error::NotSent { host, why };
         let link = driver.dial(address, Party::Tool, deadline).map_err(not_sent)?;
-        Ok(Up { driver, link, deadline })
+        Ok(Up { driver, link, deadline, life: fork::life() })
     }
 
     /// Waits until something happens, and tells the client. The error with which the line ended, if it did.
@@ -248,7 +286,7 @@ impl Line {
                 }
             }
             Some(Event::Gone { why: Close::HandshakeTimeout, .. }) if now() >= up.deadline => {
-                return Err(crate::channel::Error::Timeout.into());
+                return Err(channel::Error::Timeout.into());
             }
             Some(Event::Gone { why, .. }) => return Err(Error::Lost { host, why }),
             _ => {}

@@ -2,8 +2,11 @@
 //!
 //! A call takes a line that no other one uses, or makes one; a call that waits at its gateway holds up no other one. Where
 //! there are as many as may be, it waits for one to come back, as long as it would wait for an answer.
+//!
+//! A child that was forked off has lines of its own: over those of its parent it would talk in the parent's name, and some of
+//! them are in the hands of threads that the child lacks.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use umbra_core::gateway::client::GRACE;
@@ -15,6 +18,7 @@ use super::error::Error;
 use super::line::{Doubts, Line, Opening};
 use super::registry::Gateways;
 use crate::driver::now;
+use crate::sys::fork;
 
 /// Lines of a handle, for all but what only one may do.
 pub(super) const MOST: usize = 16;
@@ -31,6 +35,9 @@ pub(super) struct Lines {
     kept: Mutex<Kept>,
     /// Told of each line that comes back.
     back: Condvar,
+    /// Of the process whose they are, and those of a child of it, once this is its copy.
+    life: u32,
+    heirs: OnceLock<Box<Lines>>,
 }
 
 struct Kept {
@@ -65,7 +72,28 @@ impl Lines {
         let (gateways, reference) = (gateways.clone(), reference.to_vec());
         let kept = Mutex::new(Kept { idle: Vec::new(), taken: 0 });
         let (doubts, back) = (Doubts::default(), Condvar::new());
-        Lines { gateways, host, reference, opening, most, doubts, kept, back }
+        fork::watch();
+        Lines {
+            gateways,
+            host,
+            reference,
+            opening,
+            most,
+            doubts,
+            kept,
+            back,
+            life: fork::life(),
+            heirs: OnceLock::new(),
+        }
+    }
+
+    /// Those of this process.
+    fn own(&self) -> &Lines {
+        if self.life == fork::life() {
+            return self;
+        }
+        let new = || Box::new(Lines::new(&self.gateways, self.host, &self.reference, self.opening, self.most));
+        fork::undivided(|| self.heirs.get_or_init(new)).own()
     }
 
     /// These, of which one is open.
@@ -90,6 +118,11 @@ impl Lines {
     /// One more of these.
     pub(super) fn one(&self) -> Line {
         self.one_for(self.opening)
+    }
+
+    /// Whether a parent of this process made them.
+    pub(super) fn are_inherited(&self) -> bool {
+        self.life != fork::life()
     }
 
     /// One of the same handle that is opened for something else.
@@ -143,10 +176,11 @@ impl Lines {
         deadline: Time,
         act: impl FnOnce(&mut Line) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let _turn = self.turn(deadline)?;
-        let mut line = self.idle(is_of_a_party).unwrap_or_else(|| self.one());
+        let lines = self.own();
+        let _turn = lines.turn(deadline)?;
+        let mut line = lines.idle(is_of_a_party).unwrap_or_else(|| lines.one());
         let done = act(&mut line);
-        self.lock().put_back(line);
+        lines.lock().put_back(line);
         done
     }
 

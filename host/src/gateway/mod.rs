@@ -38,6 +38,9 @@
 //! handle first has the gateway end it, so that it is not carried out later either. A conversation has a line too, and
 //! ends with it.
 //!
+//! A child that was forked off uses its parent's [`RemoteChannel`] and [`RemotePool`] over lines of its own; all else that has
+//! lines is refused to it (`Forked`), and stays its parent's.
+//!
 //! *Cost*: two frames and, at the gateway, a wake-up of the line's thread; one thread a line.
 
 mod converse;

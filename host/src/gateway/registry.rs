@@ -1,7 +1,8 @@
 //! Where the gateways of other hosts listen.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::btree_map::Entry;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use umbra_core::reference::{Object, Reference};
 
@@ -9,6 +10,7 @@ use super::error::Error;
 use crate::link::Address;
 use crate::reference;
 use crate::secret::Secret;
+use crate::sys::fork;
 
 /// The gateways that a process knows, by the number of their host; a clone is the same.
 #[derive(Clone, Debug)]
@@ -31,9 +33,10 @@ impl Gateways {
         Gateways { is_masquerading: true, ..self }
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<u64, Address>> {
+    /// Does something with those that are known. A child that is forked off meanwhile needs the lock, too.
+    fn known<R>(&self, act: impl FnOnce(&mut BTreeMap<u64, Address>) -> R) -> R {
         // A map is whole whatever its user was doing.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        fork::undivided(|| act(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// Says where the gateway of a host listens.
@@ -41,12 +44,13 @@ impl Gateways {
     /// # Errors
     /// [`Error::AlreadyRegistered`].
     pub fn register(&self, host: u64, address: Address) -> Result<(), Error> {
-        let mut known = self.known();
-        if known.contains_key(&host) {
-            return Err(Error::AlreadyRegistered(host));
-        }
-        known.insert(host, address);
-        Ok(())
+        self.known(|known| match known.entry(host) {
+            Entry::Occupied(_) => Err(Error::AlreadyRegistered(host)),
+            Entry::Vacant(place) => {
+                place.insert(address);
+                Ok(())
+            }
+        })
     }
 
     /// Forgets the gateway of a host; lines to it stay.
@@ -54,16 +58,16 @@ impl Gateways {
     /// # Errors
     /// [`Error::NotRegistered`].
     pub fn unregister(&self, host: u64) -> Result<(), Error> {
-        self.known().remove(&host).map(|_| ()).ok_or(Error::NotRegistered(host))
+        self.known(|known| known.remove(&host)).map(|_| ()).ok_or(Error::NotRegistered(host))
     }
 
     /// Forgets all of them.
     pub fn discard(&self) {
-        self.known().clear();
+        self.known(BTreeMap::clear);
     }
 
     pub(super) fn address(&self, host: u64) -> Result<Address, Error> {
-        self.known().get(&host).cloned().ok_or(Error::NoGateway(host))
+        self.known(|known| known.get(&host).cloned()).ok_or(Error::NoGateway(host))
     }
 
     pub(super) const fn secret(&self) -> &Secret {

@@ -77,6 +77,7 @@ impl RemoteStreams {
 
     fn ask<T>(&self, matter: Matter, timeout: Timeout, read: impl FnOnce(Answer<'_>) -> Option<T>) -> Result<T, Error> {
         let deadline = timeout.deadline();
+        self.refuse_heirs()?;
         self.lines.by_one(deadline, |line| {
             line.call(&Request::Ask { patience: patience(timeout, deadline), matter }, deadline, read)
         })
@@ -128,7 +129,13 @@ impl RemoteStreams {
         self.ask(Matter::JoinTasks, timeout, done)
     }
 
+    /// As adapters at hand are, these are refused to a child that was forked off.
+    fn refuse_heirs(&self) -> Result<(), Error> {
+        if self.lines.are_inherited() { Err(stream::Error::Forked.into()) } else { Ok(()) }
+    }
+
     fn begin(&self, conversation: Conversation, timeout: Timeout) -> Result<Line, Error> {
+        self.refuse_heirs()?;
         let mut line = self.lines.one_for(Opening::Streams(conversation));
         line.open(timeout, begun)?;
         Ok(line)

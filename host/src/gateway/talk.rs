@@ -151,6 +151,7 @@ impl RemoteStreamReceiver {
     /// [`Error::Stream`] with what [`Receiver::receive`](stream::Receiver::receive) says; [`Error::Lost`] and
     /// [`Error::Silent`], with which the conversation has ended.
     pub fn receive(&mut self, timeout: Timeout) -> Result<Message, Error> {
+        self.line.refuse_heirs()?;
         if let Some(message) = self.early.take_whole() {
             return Ok(message);
         }
@@ -207,6 +208,7 @@ impl RemoteStreamReceiver {
     /// # Errors
     /// As for [`receive`](Self::receive).
     pub fn receive_into(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
+        self.line.refuse_heirs()?;
         if pad.is_empty() {
             return Ok(Piece::default());
         }
