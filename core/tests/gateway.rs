@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use umbra_core::gateway::{Answer, ParseError, Patience, PoolRequest, Request, Take, VERSION};
+use umbra_core::gateway::{Answer, End, Matter, ParseError, Patience, PoolRequest, Request, Take, VERSION};
 use umbra_core::heap::BlockId;
 use umbra_core::time::Lapse;
 
@@ -53,6 +53,32 @@ proptest! {
                 prop_assert_eq!(Request::parse(&buffer[..cut]), Err(ParseError::Length));
             }
             prop_assert_eq!(Request::parse(&buffer[..=len]), Err(ParseError::Length));
+        }
+    }
+
+    #[test]
+    fn a_request_that_is_late_waits_for_what_is_left(
+        (given, left) in (1..u64::MAX, 0..u64::MAX), (bytes, reference) in (vec(any::<u8>(), 0..9), vec(any::<u8>(), 0..9)),
+    ) {
+        let (bytes, reference) = (&bytes[..], &reference[..]);
+        let with = |patience| [
+            Request::Send { patience, hints: 1, bytes },
+            Request::Receive { patience, take: Take::Peek, room: 2 },
+            Request::Poll { patience, event: 3 },
+            Request::Converse {
+                end: End::Sender, is_one_message: true, may_be_cut: false, patience, deposit_after: 4, reference,
+            },
+            Request::Write { patience, arg: 5, is_kept: false, bytes },
+            Request::Read { patience, room: 6 },
+            Request::Close { patience },
+            Request::Ask { patience, matter: Matter::JoinTasks },
+            Request::Barrier { patience },
+            Request::Pool(PoolRequest::Alloc { patience, len: 7, kind: 8 }),
+        ];
+        let late = |patience| with(patience).map(|request| request.within(Lapse(left)));
+        prop_assert_eq!(late(Patience::After(Lapse(given))), with(Patience::After(Lapse(given.min(left)))));
+        for patience in [Patience::Now, Patience::Never] {
+            prop_assert_eq!(late(patience), with(patience));
         }
     }
 

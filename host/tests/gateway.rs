@@ -6,14 +6,15 @@
 mod another;
 mod gateways;
 
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use umbra::channel::{self, Attributes, Channel, Event, Kind, ReturnMode, SendOptions, Timeout, WaitMode};
-use umbra::gateway::{Error, Gateways, RemoteChannel};
-use umbra::link::Address;
+use umbra::gateway::{Error, Gateways, RemoteChannel, Server};
+use umbra::link::{Address, Listener};
 use umbra::pool::{self, Pool};
 use umbra::secret::Secret;
 use umbra::sys::host;
@@ -286,6 +287,35 @@ fn a53_a_killed_gateway_is_an_error_for_all_who_wait_and_a_new_one_serves_them()
     channel.sender(SendOptions::default()).unwrap().send(b"still here", 6, LONG).unwrap();
     assert_eq!(receivers[0].receive(&mut [0; 256], LONG).unwrap().hints, 6);
     assert_eq!(remote.count(), Ok(0));
+}
+
+#[test]
+fn a_gateway_that_is_not_reached_in_time_is_named() {
+    // It is there, and says nothing.
+    let silent = TcpListener::bind(ANYWHERE).unwrap();
+    let (gateways, channel) = (gateways(&Address::Tcp(silent.local_addr().unwrap())), channel(4));
+    let late = RemoteChannel::attach(&channel.reference().unwrap(), &gateways, after(100)).map(drop).unwrap_err();
+    assert_eq!((&late, late.code()), (&Error::Unreached(host::id()), "TIMEOUT"));
+}
+
+#[test]
+fn a_gateway_that_is_reached_late_waits_for_what_is_left() {
+    let (server, address) = serve();
+    let (gateways, channel) = (gateways(&address), channel(1));
+    let remote = remote(&channel, &gateways);
+    remote.send(b"fills it", 0, LONG).unwrap();
+    drop(server);
+    let late = TcpListener::bind(ANYWHERE).unwrap();
+    gateways.discard();
+    gateways.register(host::id(), Address::Tcp(late.local_addr().unwrap())).unwrap();
+    thread::scope(|scope| {
+        let sent = scope.spawn(|| remote.send(b"", 1, after(7_000)));
+        thread::sleep(Duration::from_millis(3_500));
+        let _server = Server::start(Listener::Tcp(late), secret()).unwrap();
+        // It would be silent if the gateway waited for seven seconds from now on.
+        assert_eq!(sent.join().unwrap(), refused(channel::Error::Timeout));
+    });
+    assert_eq!(channel.count(), Ok(1));
 }
 
 #[test]

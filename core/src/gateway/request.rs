@@ -2,6 +2,7 @@
 
 use super::{ParseError, Patience, PoolRequest, VERSION, flag, pool, written};
 use crate::codec::{Reader, Short, Writer};
+use crate::time::Lapse;
 
 const OPEN: u8 = 1;
 const SEND: u8 = 2;
@@ -156,6 +157,26 @@ pub enum Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// The same, but the gateway waits so long at most, unless it was to wait for ever or not at all: what is left of the
+    /// time when it is asked at last.
+    #[must_use]
+    pub fn within(mut self, left: Lapse) -> Request<'a> {
+        if let Request::Send { patience: Patience::After(lapse), .. }
+        | Request::Receive { patience: Patience::After(lapse), .. }
+        | Request::Poll { patience: Patience::After(lapse), .. }
+        | Request::Converse { patience: Patience::After(lapse), .. }
+        | Request::Write { patience: Patience::After(lapse), .. }
+        | Request::Read { patience: Patience::After(lapse), .. }
+        | Request::Close { patience: Patience::After(lapse) }
+        | Request::Ask { patience: Patience::After(lapse), .. }
+        | Request::Barrier { patience: Patience::After(lapse) }
+        | Request::Pool(PoolRequest::Alloc { patience: Patience::After(lapse), .. }) = &mut self
+        {
+            *lapse = left.min(*lapse);
+        }
+        self
+    }
+
     /// Writes it to the front of `buffer`; how many bytes it has.
     ///
     /// # Errors

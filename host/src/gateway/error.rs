@@ -46,6 +46,9 @@ pub enum Error {
         /// What happened to the line.
         why: Close,
     },
+    /// There was no line to the gateway before the deadline, so it was asked for nothing; it may be there and slow.
+    #[error("gateway of host {0:#x} was not reached before the deadline: nothing was asked for")]
+    Unreached(u64),
     /// The gateway did not answer, not even some time after the deadline; the same holds as for [`Lost`](Error::Lost).
     #[error("gateway of host {0:#x} did not answer: whether the operation was carried out is not known")]
     Silent(u64),
@@ -97,7 +100,7 @@ impl Error {
             Error::NoGateway(_) => "CHANNEL_NO_GATEWAYS",
             Error::AlreadyRegistered(_) => "CHANNEL_GATEWAY_ALREADY_REGISTERED",
             Error::NotRegistered(_) => "CHANNEL_GATEWAY_NOT_REGISTERED",
-            Error::Busy(_) => "TIMEOUT",
+            Error::Busy(_) | Error::Unreached(_) => "TIMEOUT",
             Error::Silent(_) => "CHANNEL_GATEWAY_TRANSPORT_WAIT_TIMEOUT",
             Error::Lost { .. } | Error::NotSent { .. } | Error::Answer(_) | Error::System(_) => "FAILURE",
             Error::Refused { code, .. } => code,

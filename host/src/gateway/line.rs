@@ -120,8 +120,6 @@ impl client::Doubts for Doubts {
 struct Up {
     driver: Driver,
     link: LinkId,
-    /// When it was to be made.
-    deadline: Time,
     /// Of the process that made it.
     life: u32,
 }
@@ -230,11 +228,12 @@ impl Line {
                 Do::Say(token, what) => {
                     let opens = || self.opening.request(patience(timeout, deadline), &self.reference);
                     let request = match (what, request) {
-                        (Say::Cut(life), _) => &Request::Cut { life },
-                        (Say::Asked, Some(request)) => request,
-                        _ => &opens(),
+                        (Say::Cut(life), _) => Request::Cut { life },
+                        // It took time to come so far.
+                        (Say::Asked, Some(request)) => request.within(deadline.since(now())),
+                        _ => opens(),
                     };
-                    if let Err(error) = say(self.up.as_mut(), host, (token, request), &mut self.buffer) {
+                    if let Err(error) = say(self.up.as_mut(), host, (token, &request), &mut self.buffer) {
                         why = error;
                         self.client.on_unsaid();
                     }
@@ -263,7 +262,7 @@ impl Line {
         let (address, host) = (self.gateways.address(self.host)?, self.host);
         let not_sent = |why| Error::NotSent { host, why };
         let link = driver.dial(address, Party::Tool, deadline).map_err(not_sent)?;
-        Ok(Up { driver, link, deadline, life: fork::life() })
+        Ok(Up { driver, link, life: fork::life() })
     }
 
     /// Waits until something happens, and tells the client. The error with which the line ended, if it did.
@@ -285,9 +284,8 @@ impl Line {
                     self.client.on_answer(token, is_granted);
                 }
             }
-            Some(Event::Gone { why: Close::HandshakeTimeout, .. }) if now() >= up.deadline => {
-                return Err(channel::Error::Timeout.into());
-            }
+            // A line that is up has been made in time.
+            Some(Event::Gone { why: Close::HandshakeTimeout, .. }) => return Err(Error::Unreached(host)),
             Some(Event::Gone { why, .. }) => return Err(Error::Lost { host, why }),
             _ => {}
         }

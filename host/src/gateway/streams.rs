@@ -41,8 +41,8 @@ impl RemoteStreams {
     /// Uses the streams that the bytes of a reference name, through the gateway of their host.
     ///
     /// # Errors
-    /// [`Error::NoGateway`], [`Error::Local`], [`Error::Reference`], [`Error::Lost`], [`Error::Silent`]; and what the gateway
-    /// says when it attaches.
+    /// [`Error::NoGateway`], [`Error::Local`], [`Error::Reference`], [`Error::Lost`], [`Error::Unreached`], [`Error::Silent`]; and
+    /// what the gateway says when it attaches.
     pub fn attach(bytes: &[u8], gateways: &Gateways, timeout: Timeout) -> Result<RemoteStreams, Error> {
         let host = gateways.host_of(bytes, |named| *named == Object::Streams)?;
         let lines = Lines::new(gateways, host, bytes, neither(), MOST);

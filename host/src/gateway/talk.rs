@@ -264,7 +264,7 @@ impl From<Error> for io::Error {
         match error {
             Error::Stream(error) => error.into(),
             Error::Lost { .. } => io::Error::new(io::ErrorKind::ConnectionAborted, error),
-            Error::Silent(_) => io::Error::new(io::ErrorKind::TimedOut, error),
+            Error::Silent(_) | Error::Unreached(_) => io::Error::new(io::ErrorKind::TimedOut, error),
             error => io::Error::other(error),
         }
     }
