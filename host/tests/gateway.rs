@@ -229,7 +229,16 @@ fn a51_a_channel_in_a_pool_sends_what_is_longer_than_a_block_through_it() {
     let mut pad = vec![0; bytes.len()];
     sender.send(&bytes, 1, LONG).unwrap();
     assert_eq!(receiver.receive(&mut pad, LONG).unwrap().len, bytes.len());
-    assert_eq!((pad, pool.blocks().count()), (bytes, 1), "only the channel is left in the pool");
+    assert_eq!((&pad, pool.blocks().count()), (&bytes, 1), "only the channel is left in the pool");
+    // And what the pool refuses is refused as at hand.
+    let all: Vec<_> = std::iter::from_fn(|| pool.alloc(bytes.len() as u64, 0).ok()).collect();
+    let near = channel.sender(SendOptions::default()).unwrap().send(&bytes, 2, NOW).unwrap_err();
+    assert!(matches!(near, channel::Error::Pool(_)), "{near:?}");
+    assert_eq!(sender.send(&bytes, 2, NOW), refused(near));
+    assert_eq!(sender.send(&bytes, 2, after(120)), refused(channel::Error::Timeout));
+    all.into_iter().for_each(|block| block.free().unwrap());
+    sender.send(&bytes, 3, LONG).unwrap();
+    assert_eq!(receiver.receive(&mut pad, LONG).unwrap().hints, 3);
 }
 
 #[test]

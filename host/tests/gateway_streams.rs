@@ -375,6 +375,20 @@ fn refusals_and_deadlines_are_those_of_streams_at_hand() {
     assert!(read.is_some_and(|message| message.bytes == bytes));
     assert_eq!(sender.send(b"x", 4, LONG), refused(stream::Error::Unheard));
     sender.close(LONG).unwrap();
+    // A close that finds no room says so, if it was to try once.
+    for (timeout, why) in [(NOW, stream::Error::Full), (after(60), stream::Error::Timeout)] {
+        let mut near = adapter.send(&SendOptions::default(), NOW).unwrap();
+        while near.send(&chunk, 1, NOW).is_ok() {}
+        near.keep(&chunk, 1).unwrap();
+        assert_eq!(near.close(timeout), Err(why.clone()));
+        let mut sender = far.send(&SendOptions::default(), NOW).unwrap();
+        while sender.send(&chunk, 1, NOW).is_ok() {}
+        sender.keep(&chunk, 1).unwrap();
+        assert_eq!(sender.close(timeout), refused(why));
+    }
+    while far.poll().unwrap() {
+        adapter.receive(&ReceiveOptions::default(), NOW).unwrap().close(LONG).unwrap_err();
+    }
 
     far.new_task().unwrap();
     assert_eq!(far.join_tasks(after(20)), refused(stream::Error::Timeout));

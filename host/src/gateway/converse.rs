@@ -171,10 +171,14 @@ impl Speaking<'_> {
                 }
                 Request::Close { patience } => {
                     // What is left to be sent is waited for here, where the line is looked at, and not in the close.
-                    let _ = write(line, sender, patience, Sender::settle)?;
+                    let settled = write(line, sender, patience, Sender::settle)?;
                     let closed = self.0.take().map_or(Ok(()), |sender| sender.close(Timeout::Now));
-                    // One try of which the deadline has come.
-                    closed.map_err(|error| if error == Error::Full { Error::Timeout } else { error })
+                    // What the one try of the close says is of no use to who was patient.
+                    closed.map_err(|error| match settled {
+                        Ok(()) => error,
+                        Err(Error::Partly { .. }) => Error::Timeout,
+                        Err(error) => error,
+                    })
                 }
                 _ => return Err(Over),
             };

@@ -159,6 +159,7 @@ pub(super) fn refusal(error: &channel::Error) -> Answer<'static> {
         channel::Error::PadTooSmall { len, pad } => (PAD_TOO_SMALL, [*len as u64, *pad as u64]),
         channel::Error::UnknownEvent(event) => (UNKNOWN_EVENT, [u64::from(event.cast_unsigned()), 0]),
         channel::Error::Reference(reference::Error::Replaced) => (REPLACED, [0; 2]),
+        channel::Error::Pool(error) => return refusals::of_pool(error),
         error => match PLAIN.iter().find(|(_, plain)| plain == error) {
             Some(&(why, _)) => (why, [0; 2]),
             None => return by_code(error.code()),

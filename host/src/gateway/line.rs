@@ -87,6 +87,15 @@ impl Opening {
         }
     }
 
+    /// What was refused, as it is refused at hand: also channels and streams have pools.
+    fn refused(self, error: Error) -> Error {
+        match (self, error) {
+            (Opening::Channel(_), Error::Pool(error)) => channel::Error::Pool(error).into(),
+            (Opening::Streams(_), Error::Pool(error)) => stream::Error::Pool(error).into(),
+            (_, error) => error,
+        }
+    }
+
     /// Whether what a line was opened for is over when it breaks.
     const fn ends_with_its_line(self) -> bool {
         matches!(self, Opening::Streams(Conversation { end: End::Sender | End::Receiver, .. }))
@@ -299,7 +308,7 @@ impl Line {
             return Err(Error::Refused { host, code: "FAILURE" });
         };
         match Answer::parse(body)? {
-            Answer::Refused { why, numbers } => Err(refused(host, why, numbers)),
+            Answer::Refused { why, numbers } => Err(self.opening.refused(refused(host, why, numbers))),
             answer => read(answer).ok_or(Error::Answer(umbra_core::gateway::ParseError::Nonsense)),
         }
     }

@@ -19,8 +19,8 @@ const PIECE: usize = MESSAGE_MAX;
 /// A pool of another host.
 ///
 /// What is allocated through it is freed when it is dropped, or its line breaks, or its process dies, unless it was
-/// [left](RemoteAllocation::leave) to the pool. Threads that allocate do so one after the other; all else goes side by side,
-/// so that a thread may free what another one waits for.
+/// [left](RemoteAllocation::leave) to the pool. Threads that allocate or leave do so one after the other; all else goes side by
+/// side, so that a thread may free what another one waits for.
 pub struct RemotePool {
     bytes: u64,
     uid: u64,
@@ -49,8 +49,8 @@ impl RemotePool {
     /// its host.
     ///
     /// # Errors
-    /// [`Error::NoGateway`], [`Error::Local`], [`Error::Reference`], [`Error::Lost`], [`Error::Silent`]; and what the gateway
-    /// says when it attaches.
+    /// [`Error::NoGateway`], [`Error::Local`], [`Error::Reference`], [`Error::Lost`], [`Error::Unreached`], [`Error::Silent`]; and
+    /// what the gateway says when it attaches.
     pub fn attach(bytes: &[u8], gateways: &Gateways, timeout: Timeout) -> Result<RemotePool, Error> {
         let host = gateways.host_of(bytes, |named| matches!(named, Object::Pool | Object::Allocation { .. }))?;
         let own = Lines::new(gateways, host, bytes, Opening::Pool, 1);

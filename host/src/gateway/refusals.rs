@@ -43,6 +43,7 @@ const BAD_KIND: u16 = 166;
 /// The client knows its range; the number is that of the bytes that there are.
 const OUTSIDE: u16 = 167;
 const IS_CHANNEL: u16 = 168;
+const DAMAGED: u16 = 169;
 /// The one thing that an adapter can be made without.
 const ONE_MESSAGE: &str = "room for conversations of one message";
 
@@ -55,6 +56,7 @@ pub(super) fn refusal(error: &Error) -> Answer<'static> {
         Error::NoSuchPlace(_) => (NO_SUCH_PLACE, [0; 2]),
         Error::UnknownPool(uid) => (UNKNOWN_POOL, [*uid, 0]),
         Error::Reference(reference::Error::Replaced) => (REPLACED, [0; 2]),
+        Error::Pool(error) => return of_pool(error),
         error => match (FIRST..).zip(&PLAIN).find(|(_, plain)| *plain == error) {
             Some((why, _)) => (why, [0; 2]),
             None => return by_code(error.code()),
@@ -82,6 +84,7 @@ pub(super) fn of_pool(error: &pool::Error) -> Answer<'static> {
         pool::Error::Stale => (STALE, [0; 2]),
         pool::Error::Destroyed => (DESTROYED, [0; 2]),
         pool::Error::IsChannel => (IS_CHANNEL, [0; 2]),
+        pool::Error::Damaged | pool::Error::Alloc(AllocError::Damaged) => (DAMAGED, [0; 2]),
         pool::Error::OutOfBounds { size, .. } => (OUTSIDE, [*size, 0]),
         pool::Error::Timeout { len } => (LATE, [*len, 0]),
         pool::Error::Alloc(AllocError::NotAvailable { len }) => (NOT_AVAILABLE, [*len, 0]),
@@ -100,6 +103,7 @@ pub(super) fn pool(why: u16, [first, second]: [u64; 2]) -> Option<pool::Error> {
         STALE => pool::Error::Stale,
         DESTROYED => pool::Error::Destroyed,
         IS_CHANNEL => pool::Error::IsChannel,
+        DAMAGED => pool::Error::Damaged,
         OUTSIDE => pool::Error::OutOfBounds { offset: 0, len: 0, size: first },
         LATE => pool::Error::Timeout { len: first },
         NOT_AVAILABLE => AllocError::NotAvailable { len: first }.into(),
@@ -131,6 +135,7 @@ mod tests {
             pool::Error::Stale,
             pool::Error::Destroyed,
             pool::Error::IsChannel,
+            pool::Error::Damaged,
             pool::Error::Timeout { len: 5 },
             pool::Error::OutOfBounds { offset: 0, len: 0, size: 4 },
             AllocError::NotAvailable { len: 6 }.into(),

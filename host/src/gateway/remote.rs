@@ -45,8 +45,8 @@ impl RemoteChannel {
     /// Uses the channel that the bytes of a reference name, through the gateway of its host.
     ///
     /// # Errors
-    /// [`Error::NoGateway`], [`Error::Local`], [`Error::Reference`], [`Error::Lost`], [`Error::Silent`]; and what the gateway
-    /// says when it attaches.
+    /// [`Error::NoGateway`], [`Error::Local`], [`Error::Reference`], [`Error::Lost`], [`Error::Unreached`], [`Error::Silent`]; and
+    /// what the gateway says when it attaches.
     pub fn attach(bytes: &[u8], gateways: &Gateways, timeout: Timeout) -> Result<RemoteChannel, Error> {
         let host = gateways.host_of(bytes, |named| matches!(named, Object::Channel | Object::PooledChannel { .. }))?;
         // What is sent without a send handle is of one, too.
@@ -305,8 +305,16 @@ fn take(line: &mut Line, take: Take, pad: &mut [u8], (timeout, deadline): (Timeo
     let request = Request::Receive { patience: patience(timeout, deadline), take, room };
     let message = line.call(&request, deadline, |answer| match answer {
         Answer::Message { hints, client, handle, len, bytes } => {
-            pad.get_mut(..bytes.len())?.copy_from_slice(bytes);
-            Some(Message { len: usize::try_from(len).ok()?, hints, client, handle })
+            let len = usize::try_from(len).ok()?;
+            let shown = match take {
+                Take::Receive => len,
+                Take::Peek => len.min(room as usize),
+                Take::Pop => 0,
+            };
+            // Whoever asked relies on as many bytes as it says.
+            let bytes = Some(bytes).filter(|bytes| bytes.len() == shown)?;
+            pad.get_mut(..shown)?.copy_from_slice(bytes);
+            Some(Message { len, hints, client, handle })
         }
         _ => None,
     })?;

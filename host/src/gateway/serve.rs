@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use umbra_core::error::Status;
-use umbra_core::gateway::{Answer, CHANNEL, MESSAGE_MAX, Patience, PoolRequest, Request, Take};
+use umbra_core::gateway::{Answer, CHANNEL, MESSAGE_MAX, ParseError, Patience, PoolRequest, Request, Take};
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{BODY_MAX, Frame, Token};
 
 use super::converse::{Wish, converse};
 use super::counted::Counted;
-use super::error::{Error, refusal};
+use super::error::{Error, by_code, refusal};
 use super::lend::lend;
 use super::line;
 use super::under_way::{Accepted, UnderWay};
@@ -191,6 +191,11 @@ pub(super) fn serve(
         Ok(Request::Pool(PoolRequest::Open { reference })) => {
             // And so it is here.
             let _ = lend(line, token, reference);
+            return Ok(());
+        }
+        Err(ParseError::Version(_)) => {
+            // What this means is all that both of them know.
+            let _ = line.answer(token, &by_code("VERSION_MISMATCH")).and_then(|()| line.next());
             return Ok(());
         }
         _ => return Ok(()),
