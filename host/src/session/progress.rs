@@ -8,7 +8,7 @@ use umbra_core::access::stage::HINT;
 use umbra_core::endpoints::GroupKey;
 use umbra_core::group::member;
 use umbra_core::group::member::State;
-use umbra_core::group::message::WORLD;
+use umbra_core::group::message::{Reply, WORLD};
 use umbra_core::group::ops as group_ops;
 use umbra_core::machine::{Action, Identity, Link, Machine as _, Role};
 use umbra_core::peer::{Peer, Sp};
@@ -242,8 +242,8 @@ impl Session {
                     self.answers.insert(link, (status, String::from_utf8_lossy(why).into_owned()));
                 }
             }
-            Frame::Done { op: group_ops::LEAVE, .. } => {
-                self.left |= self.member.state(WORLD) == State::Leaving;
+            Frame::Done { op: group_ops::LEAVE, body, .. } => {
+                self.left |= is_about_the_world(body) && self.member.state(WORLD) == State::Leaving;
                 self.member.on_frame(Link(link.0), frame, now);
             }
             _ => self.member.on_frame(Link(link.0), frame, now),
@@ -308,5 +308,35 @@ impl Session {
             }
             _ => {}
         }
+    }
+}
+
+/// Whether this is what a service process answers about the world, and not about another group that is left with it.
+fn is_about_the_world(body: &[u8]) -> bool {
+    Reply::parse(body).is_ok_and(|reply| reply.head.key == WORLD)
+}
+
+#[cfg(test)]
+mod tests {
+    use umbra_core::codec::Writer;
+    use umbra_core::group::message::Head;
+    use umbra_core::id::Generation;
+    use umbra_core::peer::Incarnation;
+
+    use super::*;
+
+    #[test]
+    fn the_world_is_left_when_the_answer_about_the_world_comes_and_not_one_about_another_group() {
+        let told = |key: GroupKey| {
+            let mut body = [0; 64];
+            let mut w = Writer::new(&mut body);
+            let head = Head { key, generation: Generation::FIRST, from: Incarnation(7) };
+            Reply { head, word: 0 }.emit(&mut w).unwrap();
+            let len = w.len();
+            is_about_the_world(&body[..len])
+        };
+        assert!(told(WORLD));
+        assert!(!told(GroupKey(WORLD.0 ^ 1)));
+        assert!(!is_about_the_world(&[]));
     }
 }
