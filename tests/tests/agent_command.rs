@@ -53,6 +53,10 @@ fn s43_settings_that_cannot_be_used_are_told_with_file_and_line() {
     let secret = scratch.path().join("secret");
     let none = agent().output().unwrap();
     assert!(!none.status.success() && said(&none).contains("--config"), "{}", said(&none));
+    let alone = agent().args(["--boundary", "2,2,4096", "--channels", "127.0.0.1:0"]).output().unwrap();
+    assert!(!alone.status.success() && said(&alone).contains("needs --service-process"), "{}", said(&alone));
+    let asked = agent().args(["--status", "--channels", "127.0.0.1:0"]).output().unwrap();
+    assert!(!asked.status.success() && said(&asked).contains("cannot be used with"), "{}", said(&asked));
     let kept = agent().env("MIMOSA_PERSISTENT_CACHE", "1").output().unwrap();
     assert!(said(&kept).contains("next creation is a new generation"), "{}", said(&kept));
     let neither = agent().env("MIMOSA_PERSISTENT_CACHE", "yes").output().unwrap();

@@ -34,7 +34,7 @@ struct Arguments {
     #[arg(long)]
     status: bool,
     /// Serve channels and streams of this user here, at this address, to programs on others that hold the job's secret
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "status")]
     channels: Option<SocketAddr>,
     /// Look out for the messages of a boundary exchange whose memory is the standard input: so many ranks, slots of a pair
     /// and bytes of a message. With --service-process beside the work of that one; else nothing but that, for as long as the
@@ -63,6 +63,12 @@ fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
     if let Some(extent) = arguments.boundary
         && arguments.options.service_process.is_none()
     {
+        if arguments.channels.is_some() {
+            return Err(
+                "--channels needs --service-process: who only looks out for a boundary exchange serves no channels"
+                    .into(),
+            );
+        }
         look_out(extent)?;
         return Ok(ExitCode::SUCCESS);
     }

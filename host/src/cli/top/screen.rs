@@ -156,7 +156,7 @@ fn rows_of(section: &Section) -> u16 {
 
 /// Whether a row holds something that somebody should look at.
 fn is_bad(cell: &str) -> bool {
-    matches!(cell, "stopped" | "is dead" | "gone" | "nobody needs it" | "destroyed")
+    matches!(cell, "no answer" | "stopped" | "is dead" | "gone" | "nobody needs it" | "destroyed")
 }
 
 /// Divides lines among tables that want so many: the chosen one is served first beyond an equal part each.
