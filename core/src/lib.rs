@@ -23,7 +23,7 @@
 #![no_std]
 #![deny(unsafe_code)]
 
-#[cfg(any(test, loom))]
+#[cfg(any(test, loom, crash))]
 extern crate std;
 
 pub mod access;
