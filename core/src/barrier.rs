@@ -172,10 +172,9 @@ const fn is_of_one_round(note: u64, other: u64) -> bool {
     (note ^ other) & NOTED_ROUND == 0
 }
 
-/// Notes a party, beside others of the process in the same round; the note before.
-fn announce(noted: &AtomicU64, note: u64) -> u64 {
-    let beside = |before: u64| if is_of_one_round(before, note) { (before | note).wrapping_add(MORE) } else { note };
-    noted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| Some(beside(now))).unwrap_or_else(|now| now)
+/// The round of a note; without a note, any.
+const fn noted_round(note: u64) -> u32 {
+    (note as u32).wrapping_sub(1) & ROUND_MASK
 }
 
 /// Takes the note of one party back, the last one's for another note, unless another thread of the process, in the next round
@@ -210,12 +209,25 @@ impl<'a> Rounds<'a> {
         swapped.map(|_| ()).map_err(Glance)
     }
 
+    /// Notes a party, beside others of the process in the same round; the note before.
+    fn announce(&self, seen: Glance, note: u64, noted: &AtomicU64) -> Result<u64, Glance> {
+        let beside =
+            |before: u64| if is_of_one_round(before, note) { (before | note).wrapping_add(MORE) } else { note };
+        // Another thread of the process may be counted in a later round by now, and must stay noted: this one comes in vain.
+        // A note that only looks later is very old, and then the round is the one that was seen.
+        let is_late = |now: u64| is_later(noted_round(now), seen.round()) && self.glance().round() != seen.round();
+        // ORDERING: whoever finds the note of a later round also finds that round in the word.
+        noted
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (!is_late(now)).then(|| beside(now)))
+            .map_err(|_| self.glance())
+    }
+
     /// Replaces exactly the word that was seen, with a note of it that stays if that succeeds.
     fn come(&self, seen: Glance, new: u64, noted: &AtomicU64) -> Result<(), Glance> {
         let note = seen.note(new & STEPS != 0);
         // Before it is counted: whoever finds this one dead breaks the round, which cannot be completed without it.
         // Others of the process that noted it too stay noted: one of them may be counted.
-        let before = announce(noted, note);
+        let before = self.announce(seen, note, noted)?;
         let before = if is_of_one_round(before, note) { 0 } else { before };
         self.swap(seen, new).inspect_err(|_| withdraw(noted, note, before))
     }
@@ -360,7 +372,7 @@ impl<'a> Rounds<'a> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

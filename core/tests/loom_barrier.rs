@@ -181,3 +181,22 @@ fn a_party_that_was_counted_is_missed_though_another_one_of_its_process_came_in_
         assert!(table.rounds().glance().is_broken());
     });
 }
+
+#[test]
+fn a_party_that_was_counted_is_missed_while_another_one_of_its_process_comes_to_the_round_before() {
+    check(3, || {
+        let table = Table::new(3);
+        let seen = table.rounds().glance();
+        let late = {
+            let table = table.clone();
+            thread::spawn(move || table.rounds().count_in(seen, &table.notes[0]).is_ok())
+        };
+        table.rounds().reset();
+        table.settle(0);
+        assert_eq!(table.count_in(0), Some(false));
+        // As if both died now, wherever the other one is.
+        table.bury(0, 1, false);
+        assert!(table.rounds().glance().is_broken());
+        late.join().unwrap();
+    });
+}
