@@ -5,6 +5,7 @@
 
 use crate::step::{Bench, Failure, Step, Verdict};
 
+mod atomics;
 mod cross;
 mod dependencies;
 mod dpu;
@@ -14,7 +15,6 @@ mod fuzz;
 mod layers;
 mod leftovers;
 mod lints;
-mod loom;
 mod mpi;
 mod policy;
 pub(crate) mod rdma;
@@ -38,7 +38,8 @@ pub(crate) const ALL: &[Step] = &[
     beside("features", "every pair of features builds", features::features),
     beside("symbols", "core and the agent's engine need nothing but mem*", symbols::check),
     beside("bare-metal", "core and the agent's engine build without an operating system", features::bare_metal),
-    beside("loom", "lock-free structures hold under every interleaving that loom tries", loom::check),
+    beside("loom", "lock-free structures hold under every interleaving that loom tries", atomics::loom),
+    beside("crash-points", "a process may die before any operation on words that it shares", atomics::crash_points),
     beside("deny", "licences, sources and bans of the dependencies are in order", dependencies::deny),
     step("tests", "unit tests, integration tests and examples pass", tests::check),
     step("schedules", "no random schedule of the bootstrap or of calls breaks a rule", schedules::check),
