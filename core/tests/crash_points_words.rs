@@ -48,3 +48,25 @@ fn a_panic_of_a_process_is_the_tests_own() {
 fn the_word_lies_in_mapped_memory_as_any_other() {
     assert_eq!((size_of::<AtomicU64>(), align_of::<AtomicU64>()), (8, 8));
 }
+
+#[test]
+fn the_destructors_of_a_dead_process_change_nothing() {
+    /// Gives back as long as that fails, and marks itself.
+    struct Lock<'a>(&'a AtomicU64);
+    impl Drop for Lock<'_> {
+        fn drop(&mut self) {
+            let seen = self.0.load(RELAXED);
+            while self.0.compare_exchange(seen, 0, RELAXED, RELAXED).is_err() {}
+            self.0.store(7, RELAXED);
+            assert_eq!(self.0.swap(8, RELAXED) + self.0.fetch_add(9, RELAXED), 2 * seen, "it is what it was");
+        }
+    }
+    let word = AtomicU64::new(0);
+    let process = || {
+        let lock = Lock(&word);
+        lock.0.store(1, RELAXED);
+        four(&AtomicU64::new(0));
+    };
+    assert_eq!(crash::before(3, process), None);
+    assert_eq!(word.load(RELAXED), 1, "nobody gives a lock back after his death");
+}
