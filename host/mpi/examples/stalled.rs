@@ -51,6 +51,8 @@ fn stall<T: Transport>(world: Communicator, transport: T, values: u32) -> Checke
     let mut store = Store::new(grid.blocks(), grid.shape().len(), &fields, 1);
     store.allocate(rank, 0)?;
     boundary.exchange(&mut store.stage(0))?;
+    // Some libraries let others read the memory of a rank only while it calls MPI: all have read what it had for them.
+    world.gather(&[0])?;
     let beside = (rank + 1) % ranks == STALLED || (STALLED + 1) % ranks == rank;
     let mut open = false;
     if rank == STALLED {
