@@ -5,6 +5,7 @@ mod calls;
 mod card;
 mod connecting;
 mod doors;
+mod early;
 mod error;
 mod events;
 mod fetching;

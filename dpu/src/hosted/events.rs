@@ -56,6 +56,7 @@ impl Process {
         {
             self.routes.insert(sp, Link(link.0));
             self.calls_up(sp);
+            self.fetch_at_last(sp);
         }
         match peer.party {
             LinkParty::Peer(p) if pid.is_some() => match p.kind() {
@@ -78,6 +79,7 @@ impl Process {
         if gone.is_some() {
             self.machines.agent.on_gone(Link(link.0), now);
             self.calls_gone(Link(link.0));
+            self.early.left(Link(link.0));
             self.routes.retain(|_, route| *route != Link(link.0));
             self.lanes.retain(|lane| *lane != link);
             self.rdma_gone(Link(link.0));

@@ -55,7 +55,10 @@ impl Process {
             self.answer_fetch(asker, &bytes);
             return Ok(());
         }
-        let via = self.routes.get(&sp).copied().ok_or((Status::PeerFailed, Some(sp)))?;
+        let Some(via) = self.routes.get(&sp).copied() else {
+            let waits = self.early.keep(sp, asker, fetch, self.give_up_at(patience));
+            return if waits { Ok(()) } else { Err((Status::PeerFailed, Some(sp))) };
+        };
         // The owner's service process knows the region's real bounds; a rank names bytes by their offset.
         let region =
             Region { key: span.key, incarnation: Incarnation::ANY, base: 0, len: u64::MAX, access: Access::READ };

@@ -25,6 +25,7 @@ use umbra_core::time::Time;
 use umbra_core::wire::{BODY_MAX, HEAD};
 
 use super::calls::Calls;
+use super::early::Early;
 use super::error::{ProcessError, cannot};
 use super::linked::Linked;
 use super::lives::Lasting;
@@ -72,6 +73,7 @@ pub(super) struct Process {
     pub(super) links: HashMap<LinkId, Linked>,
     /// The link to each service process.
     pub(super) routes: HashMap<Sp, Link>,
+    pub(super) early: Early,
     /// Service processes that this one dials.
     pub(super) dialled: HashMap<Sp, LinkId>,
     /// The Unix socket's name, to be removed at the end.
@@ -152,6 +154,7 @@ impl Process {
             sources,
             links: HashMap::new(),
             routes: HashMap::new(),
+            early: Early::default(),
             dialled: HashMap::new(),
             socket: None,
             supervisor: None,
@@ -220,6 +223,7 @@ impl Process {
             self.machines.agent.on_time(now);
         }
         self.rdma_on_time(now);
+        self.early_on_time(now);
         busy |= self.turn_calls();
         busy |= self.pump();
         if !self.settings.supervised && self.world_ended && self.is_alone() {
@@ -276,7 +280,7 @@ impl Process {
         }
         let again = self.broken.front().map_or(Time::NEVER, |broken| broken.due);
         let due = self.machines.agent.deadline().unwrap_or(Time::NEVER).min(self.rdma.deadline());
-        let due = due.min(self.staging.deadline()).min(again).min(self.calls_due());
+        let due = due.min(self.staging.deadline()).min(self.early.deadline()).min(again).min(self.calls_due());
         let result = self.driver.wait(due).map_err(cannot("wait"));
         self.bell.disarm();
         if self.driver.has_events() {
