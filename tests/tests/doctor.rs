@@ -115,18 +115,17 @@ fn s40_the_doctor_names_a_service_process_that_was_not_started_and_who_misses_it
     assert_eq!(said.matches("no rank has come yet").count(), 2, "{said}");
 }
 
-/// What a tool says in JSON of a job whose agents have sockets.
+/// A tool that asks a job whose agents have sockets, and may wait so many seconds.
+fn tool(job: &ByHand, arguments: &[&str], timeout: u64) -> Command {
+    let mut tool = Command::new(&rig::programs().0);
+    tool.args(arguments).args(["--timeout", &format!("{timeout}s"), "--config"]).arg(job.config());
+    tool.arg("--secret").arg(job.secret()).arg("--sockets").arg(job.directory());
+    tool
+}
+
+/// What a tool says in JSON.
 fn told(job: &ByHand, arguments: &[&str]) -> Value {
-    let output = Command::new(&rig::programs().0)
-        .args(arguments)
-        .args(["--timeout", "4s", "--json", "--config"])
-        .arg(job.config())
-        .arg("--secret")
-        .arg(job.secret())
-        .arg("--sockets")
-        .arg(job.directory())
-        .output()
-        .unwrap();
+    let output = tool(job, arguments, 4).arg("--json").output().unwrap();
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {words}"))
 }
@@ -200,16 +199,7 @@ fn the_doctor_asks_by_one_call_and_alone_whom_that_does_not_reach() {
 fn takes(job: &ByHand, arguments: &[&str], timeout: u64) -> Duration {
     let run = |_| {
         let begun = Instant::now();
-        let output = Command::new(&rig::programs().0)
-            .args(arguments)
-            .args(["--timeout", &format!("{timeout}s"), "--config"])
-            .arg(job.config())
-            .arg("--secret")
-            .arg(job.secret())
-            .arg("--sockets")
-            .arg(job.directory())
-            .output()
-            .unwrap();
+        let output = tool(job, arguments, timeout).output().unwrap();
         assert!(!output.stdout.is_empty() || !output.stderr.is_empty());
         begun.elapsed()
     };

@@ -1,8 +1,8 @@
 //! Where everything lies in the lent words, and the checks of whoever attaches.
 //!
 //! In words: header (magic; version and members; bytes; granule; unit; groups; limit; bytes of the longest block, where
-//! blocks are reserved), the pocket of whoever the heap is part of, from 16 to 32; the crew; a word a group; the tree; a tag a unit; and the groups' records: hints, where the
-//! span begins, 6 words, then 64 words and 64 details of entries.
+//! blocks are reserved), the pocket of whoever the heap is part of, from 16 to 32; the crew; a word a group; the tree; a
+//! tag a unit; and the groups' records: hints, where the span begins, 6 words, then 64 words and 64 details of entries.
 
 use crate::atomic::{AtomicU64, Ordering};
 use crate::crew::{self, Crew};

@@ -60,12 +60,8 @@ pub(crate) struct Ballot {
 
 impl Ballot {
     /// Begins an end, together with those of all other processes, and drops what came for the one before. Nobody comes
-    /// back before all have done their part of making it, `prepare`, which begins when nobody sends to the end before.
-    pub(crate) fn new(
-        world: Communicator,
-        deadline: Option<Duration>,
-        prepare: impl FnOnce() -> Result<(), TransportError>,
-    ) -> Result<Ballot, TransportError> {
+    /// back before all have dropped theirs.
+    pub(crate) fn new(world: Communicator, deadline: Option<Duration>) -> Result<Ballot, TransportError> {
         let ends = world.ends().ok_or(TransportError::Lent)?;
         match ends.get() {
             // Until it is made.
@@ -77,7 +73,6 @@ impl Ballot {
         let mut ballot = Ballot { world, ends, heard, coming: RefCell::default(), sent: Vec::new() };
         let until = deadline.and_then(|deadline| Instant::now().checked_add(deadline));
         ballot.meet(BEGIN, until)?;
-        prepare()?;
         ballot.meet(READY, until)?;
         ends.set(Ends::One);
         Ok(ballot)

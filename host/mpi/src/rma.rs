@@ -110,7 +110,7 @@ impl<W: Deref<Target = Window>> MpiRma<W> {
     /// [`TransportError::Silent`] names who did not come.
     pub fn new(world: Communicator, window: W, deadline: Option<Duration>) -> Result<MpiRma<W>, TransportError> {
         let capacity = window.len() / (world.size() as usize * 2 * SLOTS as usize).max(1);
-        let ballot = Ballot::new(world, deadline, || Ok(()))?;
+        let ballot = Ballot::new(world, deadline)?;
         Ok(MpiRma { peers: (0..world.size()).map(|_| None).collect(), ballot, window, capacity })
     }
 
@@ -120,8 +120,7 @@ impl<W: Deref<Target = Window>> MpiRma<W> {
     }
 
     fn ends_mut(&mut self, rank: u32) -> Result<&mut Ends, TransportError> {
-        let none = TransportError::NoRank { rank, ranks: self.peers.len() as u32 };
-        self.peers.get_mut(rank as usize).and_then(Option::as_mut).ok_or(none)
+        ends_of(&mut self.peers, rank)
     }
 
     /// Where what goes into a rank's slot begins in the window of its sender, or what does not fit there.
@@ -145,6 +144,12 @@ impl<W: Deref<Target = Window>> MpiRma<W> {
         }
         Ok(())
     }
+}
+
+/// As [`MpiRma::ends_mut`], beside the window.
+fn ends_of(peers: &mut [Option<Ends>], rank: u32) -> Result<&mut Ends, TransportError> {
+    let none = TransportError::NoRank { rank, ranks: peers.len() as u32 };
+    peers.get_mut(rank as usize).and_then(Option::as_mut).ok_or(none)
 }
 
 impl<W: Deref<Target = Window>> Transport for MpiRma<W> {
@@ -212,8 +217,7 @@ impl<W: Deref<Target = Window>> Transport for MpiRma<W> {
 
     fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError> {
         let (area, window) = (self.area(self.rank(), slot, false), &*self.window);
-        let none = TransportError::NoRank { rank: from, ranks: self.peers.len() as u32 };
-        let ends = self.peers.get_mut(from as usize).and_then(Option::as_mut).ok_or(none)?;
+        let ends = ends_of(&mut self.peers, from)?;
         let coming = &mut ends.into[(slot % SLOTS) as usize];
         let bytes = match coming.bytes {
             Some(bytes) => bytes,
@@ -236,9 +240,7 @@ impl<W: Deref<Target = Window>> Transport for MpiRma<W> {
         if end > capacity {
             return Err(TransportError::SlotTooSmall { end, capacity });
         }
-        let none = TransportError::NoRank { rank: from, ranks: self.peers.len() as u32 };
-        let ends = self.peers.get_mut(from as usize).and_then(Option::as_mut).ok_or(none)?;
-        let coming = &mut ends.into[(slot % SLOTS) as usize];
+        let coming = &mut ends_of(&mut self.peers, from)?.into[(slot % SLOTS) as usize];
         if !coming.fetched {
             coming.overflow.resize(bytes as usize);
             coming.overflow.get(window, from, area, bytes as usize)?;

@@ -109,7 +109,7 @@ impl MpiSlot {
     /// # Errors
     /// [`TransportError::Silent`] names who did not come, also each time after that.
     pub fn new(world: Communicator, deadline: Option<Duration>) -> Result<MpiSlot, TransportError> {
-        let ballot = Ballot::new(world, deadline, || Ok(()))?;
+        let ballot = Ballot::new(world, deadline)?;
         Ok(MpiSlot { peers: (0..world.size()).map(|_| None).collect(), ballot })
     }
 

@@ -81,7 +81,7 @@ const fn bytes(entry: &Entry) -> u32 {
 
 impl MpiStrips {
     fn new(world: Communicator, deadline: Option<Duration>, when: When) -> Result<MpiStrips, TransportError> {
-        let ballot = Ballot::new(world, deadline, || Ok(()))?;
+        let ballot = Ballot::new(world, deadline)?;
         Ok(MpiStrips { when, peers: (0..world.size()).map(|_| None).collect(), ballot })
     }
 

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::net::Shutdown;
 use umbra_core::codec::Short;
 use umbra_core::error::Status;
 use umbra_core::gateway::client::{self, Client, Do, Failure, Say};
@@ -16,6 +15,7 @@ use umbra_core::wire::{BODY_MAX, Frame, Token};
 use super::counted::Counted;
 use super::error::{Error, refused, system};
 use super::registry::Gateways;
+use super::under_way::shut;
 use crate::channel::Timeout;
 use crate::driver::{Driver, Event, Limits, LinkId, now};
 use crate::link::{Close, Identity, Party};
@@ -140,8 +140,7 @@ impl Drop for Up {
         if self.life == fork::life()
             && let Some(socket) = self.driver.socket(self.link)
         {
-            // One that has no peer any more is as good as shut.
-            let _ = rustix::net::shutdown(socket, Shutdown::Both);
+            shut(socket);
         }
     }
 }

@@ -13,7 +13,7 @@
 //! A line that is over is shut, and not only closed: a child that was forked off may hold its socket on.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -57,7 +57,8 @@ impl Known {
     }
 }
 
-fn shut(socket: &OwnedFd) {
+/// Shuts the socket of a line, whoever else holds it.
+pub(super) fn shut(socket: impl AsFd) {
     // One that has no peer any more is as good as shut.
     let _ = rustix::net::shutdown(socket, Shutdown::Both);
 }

@@ -222,7 +222,8 @@ impl Buffer {
 }
 
 impl Drop for Buffer {
-    /// A receive is cancelled, and what is being read waited for. What is still being sent keeps its memory: to lose it is safe, to use it again is not.
+    /// A receive is cancelled, and what is being read waited for. What is still being sent keeps its memory: to lose it is safe,
+    /// to use it again is not.
     fn drop(&mut self) {
         if self.way == Way::Out {
             // Nobody may have asked since it was sent.

@@ -2,8 +2,8 @@
 //!
 //! The epoch in which the others may do so lasts as long as the window. Its owner writes it meanwhile, by
 //! words, which is defined where the memory model is `MPI_WIN_UNIFIED`: on all machines with coherent caches. A library
-//! with the other model, `MPI_WIN_SEPARATE`, is refused: there even words of their own may not be stored by the owner
-//! while others put theirs.
+//! with the other model, `MPI_WIN_SEPARATE`, is refused: there others read another memory than the one
+//! that the owner stores to.
 //!
 //! Source: MPI 3.1, chapter 11 (one-sided communication).
 
@@ -26,7 +26,7 @@ const SEPARATE: c_int = 1;
 pub enum WindowError {
     /// A call that MPI refused.
     Mpi(MpiError),
-    /// The library does not say how its windows behave, or says that what others put and what the owner loads are two memories.
+    /// The library does not say how its windows behave, or says that what others read and what the owner stores are two memories.
     Separate,
 }
 
@@ -35,7 +35,7 @@ impl std::fmt::Display for WindowError {
         match self {
             WindowError::Mpi(error) => error.fmt(f),
             WindowError::Separate => f.write_str(
-                "windows of this MPI library are not of the model MPI_WIN_UNIFIED, which messages by MPI_Put need: use mpi-slot",
+                "windows of this MPI library are not of the model MPI_WIN_UNIFIED, which messages by MPI_Rget need: use mpi-slot",
             ),
         }
     }
@@ -120,14 +120,14 @@ impl Window {
         self.words == 0
     }
 
-    /// The words of this process; others may change them at any time.
+    /// The words of this process; others may read them at any time.
     #[must_use]
     pub(crate) const fn words(&self) -> &[AtomicU64] {
         // SAFETY: so many words were allocated, at an address that suits every type, and are freed with the window only.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.words) }
     }
 
-    /// Lets this process see what others wrote, and others what it wrote.
+    /// Lets others see what this process wrote.
     pub(crate) fn sync(&self) -> Result<(), MpiError> {
         // SAFETY: the epoch is open.
         check("MPI_Win_sync", unsafe { ffi::MPI_Win_sync(self.raw) })
