@@ -136,6 +136,7 @@ pub fn reserved<T>(count: usize, value: impl FnMut() -> T) -> Result<Vec<T>, NoM
     let mut values = room(count)?;
     large_pages::wish(values.spare_capacity_mut());
     values.resize_with(count, value);
+    large_pages::gather(&mut values);
     Ok(values)
 }
 

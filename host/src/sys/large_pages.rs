@@ -34,6 +34,16 @@ pub fn wish<T>(room: &mut [MaybeUninit<T>]) {
     }
 }
 
+/// Has values that were just written put into large pages, as far as they lie in small ones: an allocator lends memory again
+/// that others had before, and of that nothing [was wished for](wish) in time. Takes as long as a copy of it, once.
+pub fn gather<T>(values: &mut [T]) {
+    let len = size_of_val(values);
+    if let Some((first, len)) = whole(values.as_mut_ptr().cast::<u8>(), len) {
+        // SAFETY: lies in memory that the caller has, and what is read there stays as it is.
+        let _ = unsafe { libc::madvise(first.as_ptr(), len, libc::MADV_COLLAPSE) };
+    }
+}
+
 impl Segment {
     /// Has a segment put into large pages, as far as it has some as a whole; whether it is. All of it takes memory then.
     ///
@@ -58,11 +68,15 @@ mod tests {
     use super::super::segment::Mapping;
     use super::*;
 
-    /// Kibibytes that the system says of the mapping that begins here.
-    fn said_of(segment: &Segment, what: &str) -> u64 {
-        let begin = format!("{:x}-", segment.base().as_ptr().addr());
+    /// Kibibytes that the system says of the mapping that this address lies in.
+    fn said_of(address: usize, what: &str) -> u64 {
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-        let mut lines = maps.lines().skip_while(|line| !line.starts_with(&begin));
+        let is_in = |line: &str| {
+            let (begin, end) = line.split_once(' ')?.0.split_once('-')?;
+            let at = |hex| usize::from_str_radix(hex, 16).ok();
+            Some((at(begin)?..at(end)?).contains(&address))
+        };
+        let mut lines = maps.lines().skip_while(|line| is_in(line) != Some(true));
         let line = lines.find_map(|line| line.strip_prefix(what)).expect("it is mapped");
         line.trim().strip_suffix("kB").unwrap().trim().parse().unwrap()
     }
@@ -76,6 +90,26 @@ mod tests {
         for (begin, len) in [(LARGE_PAGE, LARGE_PAGE - 1), (LARGE_PAGE + 1, LARGE_PAGE), (8, 100), (LARGE_PAGE, 0)] {
             assert_eq!(found(begin, len), None);
         }
+    }
+
+    #[test]
+    fn what_was_written_in_small_pages_is_put_into_large_ones_and_stays_as_it_is() {
+        let mut bytes: Vec<u8> = Vec::with_capacity(3 * LARGE_PAGE);
+        let (first, len) = whole(bytes.as_mut_ptr(), 3 * LARGE_PAGE).unwrap();
+        // SAFETY: memory in which nothing was written yet, and that stays as it is.
+        unsafe { rustix::mm::madvise(first.as_ptr(), len, rustix::mm::Advice::LinuxNoHugepage) }.unwrap();
+        bytes.extend((0..3 * LARGE_PAGE).map(|at| (at / 7) as u8));
+        // SAFETY: as above.
+        unsafe { rustix::mm::madvise(first.as_ptr(), len, rustix::mm::Advice::LinuxHugepage) }.unwrap();
+        let large = || said_of(first.addr().get(), "AnonHugePages:");
+        assert_eq!(large(), 0);
+        gather(&mut bytes);
+        assert!(bytes.iter().enumerate().all(|(at, &byte)| byte == (at / 7) as u8));
+        if large() == 0 {
+            eprintln!("skipped: this system gives no large pages");
+            return;
+        }
+        assert!(large() >= len as u64 / 1024);
     }
 
     #[test]
@@ -93,7 +127,7 @@ mod tests {
             let mut read = vec![0; len];
             segment.read(0, &mut read).unwrap();
             assert_eq!(read, bytes);
-            assert_eq!(said_of(segment, "ShmemPmdMapped:"), 4096);
+            assert_eq!(said_of(segment.base().as_ptr().addr(), "ShmemPmdMapped:"), 4096);
         }
         assert!(!Segment::create("short", 4096).unwrap().use_large_pages());
     }
