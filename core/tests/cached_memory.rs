@@ -7,7 +7,7 @@ use umbra_core::cached_memory::{
 };
 use umbra_core::memory::{Block, Granule};
 
-type Cached = CachedMemory<Vec<Block>, Vec<Slot>, Vec<Run>, Vec<u32>, Vec<u64>, Sparse<Vec<Line>>>;
+type Cached = CachedMemory<Vec<Block>, Vec<Slot>, Vec<Run>, Vec<u32>, Vec<u64>, Sparse<Vec<Line>, Vec<u64>>>;
 
 /// Bytes as granules, so that offsets can be read.
 fn cached(places: usize, capacity: u64) -> Cached {
@@ -19,7 +19,7 @@ fn cached(places: usize, capacity: u64) -> Cached {
         starts: vec![0; capacity as usize],
         bits: vec![0; bits_needed(capacity, Granule::BYTE)],
     };
-    let index = Sparse::new(vec![Line::EMPTY; Line::for_ids(places)], 1);
+    let index = Sparse::new(vec![Line::EMPTY; Line::for_ids(places)], vec![0; records], 1);
     CachedMemory::new(lent, index, capacity, Granule::BYTE).unwrap()
 }
 
@@ -465,18 +465,20 @@ fn the_line_has_an_end() {
 
 #[test]
 fn storage_that_is_too_small_is_named() {
-    let make = |records: usize, starts: usize, bits: usize, lines: usize, capacity| {
+    let make = |records: usize, starts: usize, bits: usize, (lines, ids), capacity| {
         let (blocks, slots) = (vec![Block::default(); records], vec![Slot::EMPTY; records]);
         let (runs, starts, bits) = (vec![Run::EMPTY; records + 1], vec![0; starts], vec![0; bits]);
         let lent = Lent { blocks, slots, runs, starts, bits };
-        CachedMemory::new(lent, Sparse::new(vec![Line::EMPTY; lines], 0), capacity, Granule::BYTE).map(drop)
+        CachedMemory::new(lent, Sparse::new(vec![Line::EMPTY; lines], vec![0; ids], 0), capacity, Granule::BYTE)
+            .map(drop)
     };
-    assert_eq!(make(9, 100, 3, 2, 0), Err(LentTooLittle::Bytes));
-    assert_eq!(make(2, 100, 3, 2, 100), Err(LentTooLittle::Records));
-    assert_eq!(make(9, 99, 3, 2, 100), Err(LentTooLittle::Starts { need: 100, have: 99 }));
-    assert_eq!(make(9, 100, 2, 2, 100), Err(LentTooLittle::Bits { need: 3, have: 2 }));
-    assert_eq!(make(9, 100, 3, 0, 100), Err(LentTooLittle::Index { need: 4, have: 0 }));
-    assert_eq!(make(9, 100, 3, 8, 100), Ok(()));
+    assert_eq!(make(9, 100, 3, (2, 9), 0), Err(LentTooLittle::Bytes));
+    assert_eq!(make(2, 100, 3, (2, 2), 100), Err(LentTooLittle::Records));
+    assert_eq!(make(9, 99, 3, (2, 9), 100), Err(LentTooLittle::Starts { need: 100, have: 99 }));
+    assert_eq!(make(9, 100, 2, (2, 9), 100), Err(LentTooLittle::Bits { need: 3, have: 2 }));
+    assert_eq!(make(9, 100, 3, (0, 9), 100), Err(LentTooLittle::Index { need: 4, have: 0 }));
+    assert_eq!(make(9, 100, 3, (1, 8), 100), Err(LentTooLittle::Numbers { need: 9, have: 8 }));
+    assert_eq!(make(9, 100, 3, (1, 9), 100), Ok(()));
     // A dense index refuses ids; nothing has changed then.
     let lent = Lent {
         blocks: [Block::default(); 9],

@@ -292,9 +292,11 @@ fn dense(slots: u32) -> World<Dense<Vec<u32>>> {
 }
 
 /// A small index, and ids of which some lie side by side and some nowhere near.
-fn sparse(slots: u32) -> World<Sparse<Vec<Line>>> {
-    let lines = (slots as usize).div_ceil(5);
-    (slots, Sparse::new(vec![Line::EMPTY; lines], 0), |data| if data % 3 == 0 { data << 57 | 1 } else { data })
+fn sparse(slots: u32) -> World<Sparse<Vec<Line>, Vec<u64>>> {
+    let lines = (slots as usize).div_ceil(12);
+    (slots, Sparse::new(vec![Line::EMPTY; lines], vec![0; slots as usize], 0), |data| {
+        if data % 3 == 0 { data << 57 | 1 } else { data }
+    })
 }
 
 fn calendar() -> NextUse<Vec<u32>> {
@@ -359,19 +361,23 @@ proptest! {
     fn a_sparse_index_finds_what_was_entered(
         lines in 1_usize..13,
         seed: u64,
-        steps in prop::collection::vec((any::<bool>(), 0_u64..64, any::<bool>()), 1..400),
+        shift in 0_u32..20,
+        steps in prop::collection::vec((any::<bool>(), 0_u64..256, any::<bool>()), 1..400),
     ) {
-        let mut index = Sparse::new(vec![Line::EMPTY; lines], seed);
+        let mut index = Sparse::new(vec![Line::EMPTY; lines], vec![0; lines * 12], seed);
+        // A number is what is left of a word above these bits, which are for others to use.
+        index.numbers_from(shift);
+        let beside = |number: usize| (number as u32) << shift | (number as u32 * 7) & ((1 << shift) - 1);
         // What was entered: a number is a place in here.
         let mut ids: Vec<Option<u64>> = vec![None; index.room()];
         for (enter, small, far) in steps {
             let data = if far { small << 55 | 5 } else { small };
             let found = index.find(data);
-            let expected = ids.iter().position(|&id| id == Some(data)).map(|at| at as u32);
+            let expected = ids.iter().position(|&id| id == Some(data)).map(beside);
             prop_assert_eq!(found, expected);
             match (found, ids.iter().position(Option::is_none)) {
                 (None, Some(free)) if enter => {
-                    index.enter(data, free as u32);
+                    index.enter(data, beside(free));
                     ids[free] = Some(data);
                 }
                 (Some(number), _) if !enter => {
@@ -380,12 +386,13 @@ proptest! {
                     let picked = index.pick(data, |found| found == number);
                     prop_assert!(picked == Some(number) || picked.is_none() && index.find(data) == Some(number));
                     index.remove(data);
-                    ids[number as usize] = None;
+                    ids[(number >> shift) as usize] = None;
                 }
                 _ => {}
             }
             // Every search that there is, by turns: none may be misled by what another one found before.
-            for (number, id) in (0..).zip(&ids) {
+            for (number, id) in ids.iter().enumerate() {
+                let number = beside(number);
                 let Some(id) = *id else { continue };
                 let seen = |glance: Glance<'_>| match glance {
                     Glance::Here(_, number) => Ok(Some(*number)),
@@ -393,12 +400,16 @@ proptest! {
                     Glance::Further => Err(()),
                 };
                 prop_assert_eq!(index.find(id), Some(number));
-                let place = index.spot(index.fetch(id), id);
-                let by_place = seen(index.at(place));
-                let by_glance = seen(index.glance(id));
-                prop_assert!([by_place, by_glance].iter().all(|by| [Ok(Some(number)), Err(())].contains(by)));
+                let place = index.spot(index.fetch(id));
+                let glances = [
+                    seen(index.glance_at(place, id)),
+                    seen(index.glance(id)),
+                    seen(index.glance_again(id)),
+                    seen(index.glance_first(id)),
+                ];
+                prop_assert!(glances.iter().all(|by| [Ok(Some(number)), Err(())].contains(by)));
                 prop_assert_eq!(index.seek(id).map(|(_, number)| number), Some(number));
-                prop_assert_eq!(seen(index.glance(id)), Ok(Some(number)));
+                prop_assert_eq!(seen(index.glance_again(id)), Ok(Some(number)));
             }
         }
     }

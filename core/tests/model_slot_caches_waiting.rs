@@ -204,7 +204,9 @@ impl Model {
 
 fn follows(slots: u32, steps: &[Step]) -> Result<(), TestCaseError> {
     let records = vec![Slot::EMPTY; slots as usize];
-    let cache = Forgetful::new(records, Sparse::new(vec![Line::EMPTY; 1], 3), Lru::new(), 0..slots).unwrap();
+    let cache =
+        Forgetful::new(records, Sparse::new(vec![Line::EMPTY; 1], vec![0; slots as usize], 3), Lru::new(), 0..slots)
+            .unwrap();
     let records = (0..WAITERS).map(|_| Waiter::EMPTY).collect::<Vec<_>>();
     let mut line = Waiting::new(cache.with_most_references(MOST), records);
     let (entries, idle, clients, waiting) = Default::default();

@@ -33,6 +33,7 @@ enum Vectors {}
 impl Storage for Vectors {
     type Slots = Vec<cache::Slot>;
     type Places = Vec<cache::Line>;
+    type Ids = Vec<u64>;
     type Tags = Vec<Tag>;
     type Queue = Vec<u32>;
     type Regions = Vec<Slot<Keeping>>;
@@ -75,6 +76,7 @@ impl World {
         let lent = Lent {
             slots: vec![cache::Slot::EMPTY; slots],
             places: vec![cache::Line::EMPTY; cache::Line::for_ids(slots).max(2)],
+            ids: vec![0; slots],
             tags: vec![Tag::NONE; slots],
             queue: vec![0; slots],
             ahead: vec![0; slots],

@@ -64,7 +64,9 @@ fn s75_slot_caches_make_no_allocation() {
     fn run<P: Policy>(policy: P) {
         let mut slots = vec![Slot::EMPTY; 500];
         let mut lines = vec![Line::EMPTY; Line::for_ids(500)];
-        let mut cache = Forgetful::new(&mut slots[..], Sparse::new(&mut lines[..], 1), policy, 0..500).unwrap();
+        let mut ids = vec![0; 500];
+        let index = Sparse::new(&mut lines[..], &mut ids[..], 1);
+        let mut cache = Forgetful::new(&mut slots[..], index, policy, 0..500).unwrap();
         assert_eq!(allocations(|| everything(&mut cache)), 0);
     }
     assert!(allocations(|| drop(std::hint::black_box(vec![1; 100]))) > 0, "the counter counts");
@@ -185,9 +187,10 @@ fn s24_the_phases_of_many_slots_make_no_allocation() {
     for slots in [640_000_u32, 1 << 20] {
         let mut records = vec![Slot::EMPTY; slots as usize];
         let mut lines = vec![Line::EMPTY; Line::for_ids(slots as usize)];
+        let mut ids = vec![0; slots as usize];
         let all = 0..u64::from(slots);
-        let mut cache =
-            Forgetful::new(&mut records[..], Sparse::new(&mut lines[..], 7), Clock::new(), 0..slots).unwrap();
+        let index = Sparse::new(&mut lines[..], &mut ids[..], 7);
+        let mut cache = Forgetful::new(&mut records[..], index, Clock::new(), 0..slots).unwrap();
         let attempt = |_| {
             let region = Region::new(COUNTED);
             (0..3).for_each(|_| assert!(all.clone().all(|data| cache.alloc(data).is_ok())));

@@ -64,14 +64,16 @@ fn s04_slots_lie_in_the_given_range() {
 #[test]
 fn s05_a_range_without_slots_and_too_little_storage_are_refused() {
     let build = |range: std::ops::Range<u32>, records: usize, lines: usize| {
-        Stack::stack(vec![Slot::EMPTY; records], Sparse::new(vec![Line::EMPTY; lines], 1), range).err()
+        let index = Sparse::new(vec![Line::EMPTY; lines], vec![0; 14], 1);
+        Stack::stack(vec![Slot::EMPTY; records], index, range).err()
     };
     assert_eq!(build(5..5, 10, 8), Some(BuildError::NoSlots { start: 5, end: 5 }));
     #[allow(clippy::reversed_empty_ranges, reason = "what is refused")]
     let reversed = 6..5;
     assert_eq!(build(reversed, 10, 8), Some(BuildError::NoSlots { start: 6, end: 5 }));
     assert_eq!(build(0..11, 10, 8), Some(BuildError::TooFewRecords { need: 11, have: 10 }));
-    assert_eq!(build(0..8, 10, 1), Some(BuildError::IndexTooSmall { need: 8, have: 5 }));
+    assert_eq!(build(0..13, 20, 1), Some(BuildError::IndexTooSmall { need: 13, have: 12 }));
+    assert_eq!(build(0..15, 20, 2), Some(BuildError::IndexTooSmall { need: 15, have: 14 }));
     assert_eq!(build(0..8, 10, 0), Some(BuildError::IndexTooSmall { need: 8, have: 0 }));
     assert_eq!(build(0..7, 10, 8), None);
 }
@@ -307,7 +309,7 @@ fn s23_forget_later_takes_effect_with_the_last_reference() {
 fn s24_the_phases_of_many_slots() {
     for slots in [640_000_u32, 1 << 20] {
         let all = 0..u64::from(slots);
-        let lines = Sparse::new(vec![Line::EMPTY; Line::for_ids(slots as usize)], 7);
+        let lines = Sparse::new(vec![Line::EMPTY; Line::for_ids(slots as usize)], vec![0; slots as usize], 7);
         let mut cache = Forgetful::new(records(slots as usize), lines, Clock::new(), 0..slots).unwrap();
         for references in 1..=3 {
             let found = if references == 1 { Empty } else { Assigned };
@@ -400,7 +402,7 @@ fn s05b_an_id_beyond_a_dense_index_is_refused_and_a_sparse_index_takes_any() {
     assert_eq!(dense.alloc(1000), Err(AllocError::OutOfRange { data: 1000, ids: 1000 }));
     assert_eq!(dense.alloc(u64::MAX), Err(AllocError::OutOfRange { data: u64::MAX, ids: 1000 }));
     assert_eq!(dense.free(u64::MAX), Err(FreeError::NotAssigned { data: u64::MAX }));
-    let mut sparse = Stack::stack(records(4), Sparse::new([Line::EMPTY], 3), 0..4).unwrap();
+    let mut sparse = Stack::stack(records(4), Sparse::new([Line::EMPTY], [0; 4], 3), 0..4).unwrap();
     for (slot, data) in (0..).zip([0, u64::MAX, 1 << 63, 8]) {
         assert_eq!(sparse.alloc(data), grant(slot, Empty, 1));
     }
@@ -475,7 +477,10 @@ fn grants_are_only_hints<I: Index>(index: impl Fn() -> I, id: fn(u64) -> u64) {
 #[test]
 fn a_batch_is_given_back_by_any_grants() {
     grants_are_only_hints(index, |data| data);
-    grants_are_only_hints(|| Sparse::new(vec![Line::EMPTY; Line::for_ids(12)], 9), |data| data << 31 | data);
+    grants_are_only_hints(
+        || Sparse::new(vec![Line::EMPTY; Line::for_ids(12)], vec![0; 12], 9),
+        |data| data << 31 | data,
+    );
 }
 
 #[test]

@@ -48,7 +48,8 @@ fn s74_a_stack_that_refuses_is_as_it_was() {
 
 #[test]
 fn s74_a_cache_that_refuses_is_as_it_was() {
-    let mut cache = Cache::new(vec![Slot::EMPTY; 3], Sparse::new(vec![Line::EMPTY; 2], 1), Clock::new(), 0..3).unwrap();
+    let mut cache =
+        Cache::new(vec![Slot::EMPTY; 3], Sparse::new(vec![Line::EMPTY; 2], vec![0; 3], 1), Clock::new(), 0..3).unwrap();
     refused(&mut cache, FillError::NotAssigned { data: 1 }, |cache| cache.remember(1));
     refused(&mut cache, FillError::NotAssigned { data: 1 }, |cache| cache.abandon(1));
     cache.alloc(1).unwrap();

@@ -504,7 +504,7 @@ fn s33_a_full_table_of_groups_is_refused_until_one_ends() {
 
 #[test]
 fn s05_any_ids_name_inputs_once_they_were_added() {
-    let mut names = ById::new(Sparse::new(vec![Line::EMPTY; 2], 1), vec![0; 3]);
+    let mut names = ById::new(Sparse::new(vec![Line::EMPTY; 2], vec![0; 3], 1));
     let mut inputs = vec![Input::NOT_USED; 3];
     let ids = [1 << 60, 7, u64::MAX];
     for (id, record) in ids.into_iter().zip(&mut inputs) {

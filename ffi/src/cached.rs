@@ -88,7 +88,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn build(&self) -> Result<Box<dyn Cached>, Failure> {
         match self.ids {
-            0 => self.with_index(sparse(self.slots)?),
+            0 => self.with_index(sparse(self.slots, self.slots as usize)?),
             // More than there are addresses is more than there is memory for.
             ids => self.with_index(Dense::new(zeros(usize::try_from(ids).unwrap_or(usize::MAX))?)),
         }
@@ -127,9 +127,9 @@ impl Plan {
     }
 }
 
-/// An index for so many of any ids.
-pub(crate) fn sparse(ids: u32) -> Result<Sparse<Vec<Line>>, Failure> {
-    Ok(Sparse::new(zeros(Line::for_ids(ids as usize))?, 0x5bd1_e995))
+/// An index for so many of any ids, with numbers below this one.
+pub(crate) fn sparse(ids: u32, numbers: usize) -> Result<Sparse<Vec<Line>, Vec<u64>>, Failure> {
+    Ok(Sparse::new(zeros(Line::for_ids(ids as usize))?, zeros(numbers)?, 0x5bd1_e995))
 }
 
 /// So many numbers of slots from the first on.

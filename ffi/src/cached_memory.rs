@@ -6,7 +6,7 @@ use std::time::Duration;
 use umbra::cache::{CachedMemory, ContentUnmet, PlaceUnmet, Unmet};
 use umbra_core::cache::Found;
 use umbra_core::cache::waiting::ContentError;
-use umbra_core::cached_memory::{Member, PlaceError};
+use umbra_core::cached_memory::{Member, PlaceError, records_needed};
 use umbra_core::memory::Figures;
 use umbra_core::room::WaitError;
 
@@ -38,7 +38,8 @@ pub unsafe extern "C" fn umbra_cached_memory_create(options: *const Options, cre
         takes(created)?;
         // SAFETY: the caller's promise about `options`.
         let Plan { capacity, granule, ranges, waiters } = unsafe { Options::plan(options) }?;
-        let memory = CachedMemory::with_waiters(capacity, granule, ranges, sparse(ranges)?, waiters)?;
+        let index = sparse(ranges, records_needed(ranges as usize))?;
+        let memory = CachedMemory::with_waiters(capacity, granule, ranges, index, waiters)?;
         let handle = HANDLES.keep(Object::CachedMemory(Box::new(memory)))?;
         // SAFETY: the caller's promise about the output.
         unsafe { store(created, handle) }

@@ -5,7 +5,6 @@ use umbra_core::cache::Line;
 use umbra_core::stencil::{ById, ByNumber, Future, Grid, Names, Runs, Use};
 
 use crate::cached::sparse;
-use crate::call::zeros;
 use crate::status::{Code, Failure};
 
 /// How inputs are named.
@@ -21,7 +20,7 @@ impl Named {
     pub(crate) fn by(ids: &[u64]) -> Result<Named, Failure> {
         let many = |_| Failure::new(Code::Invalid, format!("{} ids: at most {} are possible", ids.len(), u32::MAX));
         let room = u32::try_from(ids.len()).map_err(many)?;
-        let mut names = ById::new(sparse(room)?, zeros(ids.len())?);
+        let mut names = ById::new(sparse(room, ids.len())?);
         for (at, &id) in (0..).zip(ids) {
             if names.add(id)? != at {
                 return Err(Failure::new(Code::Invalid, format!("id {id} is listed twice")));

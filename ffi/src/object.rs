@@ -46,7 +46,7 @@ pub(crate) enum Object {
     Caches(Caches<Tenant>),
     SharedCache(Joint),
     Memory(Box<cache::Memory>),
-    CachedMemory(Box<CachedMemory<Sparse<Vec<Line>>>>),
+    CachedMemory(Box<CachedMemory<Sparse<Vec<Line>, Vec<u64>>>>),
     Stencil(Box<Stenciled>),
     Objects(Owned),
     Pool(Arc<Pool>),
@@ -275,7 +275,7 @@ pub(crate) fn with_memory<R>(
 /// Uses the cached memory that a handle names; many may at once.
 pub(crate) fn with_cached_memory<R>(
     handle: u64,
-    act: impl FnOnce(&CachedMemory<Sparse<Vec<Line>>>) -> Result<R, Failure>,
+    act: impl FnOnce(&CachedMemory<Sparse<Vec<Line>, Vec<u64>>>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     match &*HANDLES.get(handle)? {
         Object::CachedMemory(memory) => act(memory),

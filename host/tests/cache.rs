@@ -212,7 +212,7 @@ fn s05_what_cannot_be_built_or_waited_for_is_refused() {
     assert!(matches!(cache.alloc(3, PATIENCE), Err(AllocError::Refused(WaitError::Refused(_)))), "out of range");
     let _held = cache.alloc(1, PATIENCE).unwrap();
     assert!(matches!(cache.alloc(2, PATIENCE), Err(AllocError::Refused(WaitError::TooManyWaiters { waiters: 0 }))));
-    let stack = Stack::stack(3..4, Sparse::new(vec![Line::EMPTY; 1], 1)).unwrap();
+    let stack = Stack::stack(3..4, Sparse::new(vec![Line::EMPTY; 1], vec![0; 1], 1)).unwrap();
     assert_eq!(stack.alloc(u64::MAX, PATIENCE).unwrap().slot(), 3);
 }
 

@@ -208,7 +208,7 @@ fn what_cannot_be_built_or_waited_for_is_refused() {
     let nothing = |capacity, ranges| Memory::new(capacity, Granule::LINE, ranges).map(drop);
     assert_eq!(nothing(63, 1), Err(MakeError::Nothing { capacity: 63, granule: 64, ranges: 1 }));
     assert_eq!(nothing(64, 0), Err(MakeError::Nothing { capacity: 64, granule: 64, ranges: 0 }));
-    let sparse = umbra_core::cache::Sparse::new(Vec::new(), 1);
+    let sparse = umbra_core::cache::Sparse::new(Vec::new(), vec![0; 3], 1);
     let lent = CachedMemory::new(64, Granule::LINE, 1, sparse).map(drop);
     assert_eq!(lent, Err(MakeError::Lent(LentTooLittle::Index { need: 1, have: 0 })));
     let memory = CachedMemory::with_waiters(8, Granule::BYTE, 1, Dense::new(vec![0; 4]), 0).unwrap();

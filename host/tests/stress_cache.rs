@@ -21,7 +21,7 @@ use umbra_core::cache::{self, FillError, ForgetError, Forgetting, FreeError, Lin
 
 use stress::{Counts, Dice, count, operations};
 
-type Lines = Sparse<Vec<Line>>;
+type Lines = Sparse<Vec<Line>, Vec<u64>>;
 type Reference<'a> = Held<'a, Lines, Clock, Forgetting>;
 type Duty<'a> = Fill<'a, Lines, Clock, Forgetting>;
 
@@ -49,7 +49,13 @@ struct Interrupted;
 impl World {
     fn new() -> World {
         World {
-            cache: Forgetful::with_waiters(0..SLOTS, Sparse::new(vec![Line::EMPTY; 2], 5), Clock::new(), 16).unwrap(),
+            cache: Forgetful::with_waiters(
+                0..SLOTS,
+                Sparse::new(vec![Line::EMPTY; 2], vec![0; SLOTS as usize], 5),
+                Clock::new(),
+                16,
+            )
+            .unwrap(),
             users: AtomicU64::new(0),
             fillers: [const { AtomicU64::new(0) }; SLOTS as usize],
             memory: [const { AtomicU64::new(NOTHING) }; SLOTS as usize],

@@ -3,26 +3,12 @@
 use super::contract::SlotCache;
 use super::error::{AllocError, FreeError, Interrupted, Partial};
 use super::grant::Grant;
-use super::index::{Glance, Index};
+use super::index::Index;
 use super::policy::{Next, Policy};
 use super::slot::Slot;
 
 /// Ids whose words are fetched before anything is done for the first of them.
 const AT_ONCE: usize = 32;
-
-/// Where data was seen before other data was worked on.
-#[derive(Clone, Copy)]
-struct Seen {
-    place: usize,
-    moves: u32,
-}
-
-impl Seen {
-    #[inline]
-    fn glance<I: Index>(self, index: &mut I, data: u64) -> Glance<'_> {
-        if index.moves() == self.moves { index.at(self.place) } else { index.glance(data) }
-    }
-}
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P, C> {
     /// [`SlotCache::alloc`] of each element of `data` in order, the grants at the same places of `grants`; faster
@@ -32,10 +18,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     /// [`Partial`] with the first refusal; what was done before it stays done.
     pub fn alloc_all(&mut self, data: &[u64], grants: &mut [Grant]) -> Result<(), Partial<AllocError>> {
         let mut grants = grants.iter_mut();
-        self.in_batches(&data[..data.len().min(grants.len())], |cache, data, seen| {
+        self.in_batches(&data[..data.len().min(grants.len())], |cache, data, place| {
             let Some(grant) = grants.next() else { return Ok(()) };
             // Each written by itself: a copy of what was just written in pieces would wait for all of them.
-            match cache.hit(|index| seen.glance(index, data)) {
+            match cache.hit(|index| index.glance_at(place, data)) {
                 Ok(granted) => *grant = granted,
                 Err(no_hit) => *grant = cache.alloc_without_hit(data, no_hit)?,
             }
@@ -48,8 +34,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     /// # Errors
     /// [`Partial`] with the first refusal; what was done before it stays done.
     pub fn free_all(&mut self, data: &[u64]) -> Result<(), Partial<FreeError>> {
-        self.in_batches(data, |cache, data, seen| {
-            cache.free_where(data, Next::Unknown, |index| seen.glance(index, data))
+        self.in_batches(data, |cache, data, place| {
+            cache.free_where(data, Next::Unknown, |index| index.glance_at(place, data))
         })
     }
 
@@ -71,7 +57,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     fn in_batches<E: From<Interrupted>>(
         &mut self,
         data: &[u64],
-        mut each: impl FnMut(&mut Self, u64, Seen) -> Result<(), E>,
+        mut each: impl FnMut(&mut Self, u64, usize) -> Result<(), E>,
     ) -> Result<(), Partial<E>> {
         self.working().map_err(|error| Partial { done: 0, error: error.into() })?;
         let mut done = 0;
@@ -80,12 +66,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
             for (place, &data) in places.iter_mut().zip(batch) {
                 *place = self.index.fetch(data);
             }
-            for (place, &data) in places.iter_mut().zip(batch) {
-                *place = self.index.spot(*place, data);
+            for place in &mut places[..batch.len()] {
+                *place = self.index.spot(*place);
             }
-            let moves = self.index.moves();
             for (&place, &data) in places.iter().zip(batch) {
-                each(self, data, Seen { place, moves }).map_err(|error| Partial { done, error })?;
+                each(self, data, place).map_err(|error| Partial { done, error })?;
                 done += 1;
             }
         }

@@ -69,12 +69,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     /// [`BuildError`] if the range is empty, or if too little was lent for it.
     pub fn new(slots: S, mut index: I, policy: P, range: Range<u32>) -> Result<Self, BuildError> {
         let pool = Pool::new(slots, policy, range)?;
-        let (need, have) = (pool.count() as usize, index.room());
+        let (need, have) = (pool.count() as usize, index.room().min(index.numbers()));
         if have < need {
             return Err(BuildError::IndexTooSmall { need, have });
         }
         index.clear();
         let cut = Cut::new(pool.count(), u32::MAX);
+        index.numbers_from(cut.shift());
         Ok(SlotCache { pool, index, most: u32::MAX, cut, interrupted: false, epoch: 0, contract: PhantomData })
     }
 

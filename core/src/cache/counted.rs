@@ -56,6 +56,11 @@ impl Cut {
         Cut { shift, counts, most: (counts / ONE - 2).min(most) * ONE }
     }
 
+    /// Where the number begins; the same however many references there may be.
+    pub(super) fn shift(self) -> u32 {
+        self.shift
+    }
+
     /// The word of a slot whose references are not counted in it.
     #[inline]
     pub(super) fn word(self, slot: u32) -> u32 {

@@ -78,7 +78,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C: Remembers> SlotCa
     #[inline]
     pub fn get_or_fill<E>(&mut self, data: u64, fill: impl FnOnce(u32) -> Result<(), E>) -> Result<u32, GetError<E>> {
         self.working()?;
-        let no_hit = match self.index.glance_once(data) {
+        let no_hit = match self.index.glance(data) {
             Glance::Here(place, word) => match self.cut.used::<P>(*word) {
                 Some((used, alone)) if possible::<P>() => {
                     *word = used;

@@ -30,7 +30,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     #[inline]
     pub fn alloc(&mut self, data: u64) -> Result<Grant, AllocError> {
         self.working()?;
-        match self.hit(|index| index.glance(data)) {
+        match self.hit(|index| index.glance_first(data)) {
             Ok(grant) => Ok(grant),
             Err(no_hit) => self.alloc_without_hit(data, no_hit),
         }
@@ -134,7 +134,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     #[inline]
     pub(super) fn free_until(&mut self, data: u64, next: Next) -> Result<(), FreeError> {
         self.working()?;
-        self.free_where(data, next, |index| index.glance(data))
+        self.free_where(data, next, |index| index.glance_again(data))
     }
 
     /// [`SlotCache::free_until`] of data that this glance is for.

@@ -145,6 +145,13 @@ pub enum LentTooLittle {
         /// Places that the index has room for.
         have: usize,
     },
+    /// The index knows no numbers as large as those of records.
+    Numbers {
+        /// Records.
+        need: usize,
+        /// Numbers of the index.
+        have: usize,
+    },
 }
 
 impl fmt::Display for LentTooLittle {
@@ -160,6 +167,12 @@ impl fmt::Display for LentTooLittle {
             LentTooLittle::Bits { need, have } => write!(f, "{have} words of bits, {need} are needed: lend more"),
             LentTooLittle::Index { need, have } => {
                 write!(f, "an index with room for {have} of {need} places: lend more words, or fewer records")
+            }
+            LentTooLittle::Numbers { need, have } => {
+                write!(
+                    f,
+                    "an index of numbers below {have} for {need} records: lend it an id for each record, or fewer records"
+                )
             }
         }
     }

@@ -84,7 +84,7 @@ pub const PEEK: usize = 32;
 pub trait Lend<T>: AsRef<[T]> + AsMut<[T]> {}
 impl<T, S: AsRef<[T]> + AsMut<[T]>> Lend<T> for S {}
 
-/// What a cached memory is lent; for `n` places `2n + 1` blocks and slots, and a run more.
+/// What a cached memory is lent; for so many places [`records_needed`] blocks and slots, and a run more.
 #[derive(Clone, Copy, Debug)]
 pub struct Lent<B, S, R, T, W> {
     /// Records of ranges.
@@ -97,6 +97,12 @@ pub struct Lent<B, S, R, T, W> {
     pub starts: T,
     /// A bit a granule, and some more: [`bits_needed`].
     pub bits: W,
+}
+
+/// Records for so many places: each of these and each gap beside one has its own. The index knows as many numbers.
+#[must_use]
+pub const fn records_needed(places: usize) -> usize {
+    places.saturating_mul(2).saturating_add(1)
 }
 
 /// Words of [`Lent::bits`] for so many bytes in granules.
@@ -207,6 +213,10 @@ where
         let (need, have) = (most_places as usize, index.room());
         if have < need {
             return Err(LentTooLittle::Index { need, have });
+        }
+        let (need, have) = (bottom as usize, index.numbers());
+        if have < need {
+            return Err(LentTooLittle::Numbers { need, have });
         }
         index.clear();
         slots.as_mut().fill(Slot::EMPTY);

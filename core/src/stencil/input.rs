@@ -157,16 +157,15 @@ impl Names for ByNumber {
 /// Any ids, numbered in the order in which they were added.
 #[derive(Clone, Debug)]
 pub struct ById<W, K> {
-    index: Sparse<W>,
-    ids: K,
+    index: Sparse<W, K>,
     len: u32,
 }
 
 impl<W: AsRef<[Line]> + AsMut<[Line]>, K: AsRef<[u64]> + AsMut<[u64]>> ById<W, K> {
-    /// No ids yet, room for as many as words are lent in `ids` and as the index has room for.
+    /// No ids yet, room for as many as the index has room for.
     #[must_use]
-    pub fn new(index: Sparse<W>, ids: K) -> Self {
-        ById { index, ids, len: 0 }
+    pub fn new(index: Sparse<W, K>) -> Self {
+        ById { index, len: 0 }
     }
 
     /// The number of the id, a new one if it was not known.
@@ -177,10 +176,11 @@ impl<W: AsRef<[Line]> + AsMut<[Line]>, K: AsRef<[u64]> + AsMut<[u64]>> ById<W, K
         if let Some(number) = self.number(data) {
             return Ok(number);
         }
-        let have = self.ids.as_ref().len().min(self.index.room());
+        let have = self.index.room().min(self.index.numbers());
         let number = self.len;
-        let room = self.ids.as_mut().get_mut(number as usize).filter(|_| (number as usize) < have && number != NIL);
-        *room.ok_or(UsageError::NoRecord { data, have })? = data;
+        if number as usize >= have || number == NIL {
+            return Err(UsageError::NoRecord { data, have });
+        }
         self.index.enter(data, number);
         self.len += 1;
         Ok(number)
@@ -195,6 +195,6 @@ impl<W: AsRef<[Line]> + AsMut<[Line]>, K: AsRef<[u64]> + AsMut<[u64]>> Names for
 
     #[inline]
     fn data(&self, number: u32) -> Option<u64> {
-        self.ids.as_ref().get(number as usize).filter(|_| number < self.len).copied()
+        self.index.id(number).filter(|_| number < self.len)
     }
 }

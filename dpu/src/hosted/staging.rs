@@ -43,6 +43,7 @@ pub(super) enum Vectors {}
 impl Storage for Vectors {
     type Slots = Vec<cache::Slot>;
     type Places = Vec<cache::Line>;
+    type Ids = Vec<u64>;
     type Tags = Vec<Tag>;
     type Queue = Vec<u32>;
     type Regions = Vec<Slot<Keeping>>;
@@ -86,6 +87,7 @@ fn tables(slots: usize) -> Result<Lent<Vectors>, NoMemory> {
     Ok(Lent {
         slots: reserved(slots, || cache::Slot::EMPTY)?,
         places: reserved(cache::Line::for_ids(slots), || cache::Line::EMPTY)?,
+        ids: reserved(slots, || 0)?,
         tags: reserved(slots, || Tag::NONE)?,
         queue: reserved(slots, || 0)?,
         ahead: reserved(slots, || 0)?,

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use umbra_core::cache::waiting::{ContentError, Record};
 use umbra_core::cache::{Index, Slot};
-use umbra_core::cached_memory::{self, Lent, Member, PlaceError, Run, bits_needed};
+use umbra_core::cached_memory::{self, Lent, Member, PlaceError, Run, bits_needed, records_needed};
 use umbra_core::memory::{Block, Granule};
 use umbra_core::room::{self, Places, Scene, Shared, Told, WaitError, Waiter, Waiting};
 
@@ -55,7 +55,7 @@ pub struct CachedMemory<I>(Shared<Owned<I>>);
 
 impl<I: Index> CachedMemory<I> {
     /// Caches in `0..capacity` bytes in whole granules, so many data at once; 1024 threads can wait for room, and as many
-    /// for content.
+    /// for content. A sparse index has room for as many, and ids for [`records_needed`].
     ///
     /// # Errors
     /// [`MakeError`] if nothing would fit, if not all of it could be given, if the index has no room for so many, or without
@@ -76,7 +76,7 @@ impl<I: Index> CachedMemory<I> {
         waiters: usize,
     ) -> Result<Self, MakeError> {
         let granules = MakeError::granules(capacity, granule, places)?;
-        let records = (places as usize).saturating_mul(2).saturating_add(1);
+        let records = records_needed(places as usize);
         let lent = Lent {
             blocks: reserved(records, Block::default)?,
             slots: reserved(records, || Slot::EMPTY)?,

@@ -17,7 +17,7 @@ mod work;
 use std::process::ExitCode;
 
 use umbra_core::cache::{Found, Line, Slot, Sparse};
-use umbra_core::cached_memory::{CachedMemory, Lent, Member, Run, bits_needed};
+use umbra_core::cached_memory::{CachedMemory, Lent, Member, Run, bits_needed, records_needed};
 use umbra_core::memory::{Block, Granule};
 use umbra_tests::bench::{Clock, Direction, Report, Row, cores, pin};
 
@@ -47,7 +47,7 @@ trait Side {
     fn flushes(&self) -> u64;
 }
 
-type Vectors = CachedMemory<Vec<Block>, Vec<Slot>, Vec<Run>, Vec<u32>, Vec<u64>, Sparse<Vec<Line>>>;
+type Vectors = CachedMemory<Vec<Block>, Vec<Slot>, Vec<Run>, Vec<u32>, Vec<u64>, Sparse<Vec<Line>, Vec<u64>>>;
 
 impl Side for Vectors {
     fn take(&mut self, wanted: &[(u64, u64)]) -> u64 {
@@ -88,7 +88,7 @@ fn load(memory: &mut Vectors, data: u64, len: u64, found: Found) -> u64 {
 
 fn ours() -> Vectors {
     let granule = Granule::new(GRANULE).expect("a power of two");
-    let records = 2 * PLACES + 1;
+    let records = records_needed(PLACES);
     let lent = Lent {
         blocks: vec![Block::default(); records],
         slots: vec![Slot::EMPTY; records],
@@ -96,7 +96,7 @@ fn ours() -> Vectors {
         starts: vec![0; (CAPACITY / GRANULE) as usize],
         bits: vec![0; bits_needed(CAPACITY, granule)],
     };
-    let index = Sparse::new(vec![Line::EMPTY; Line::for_ids(PLACES)], 1);
+    let index = Sparse::new(vec![Line::EMPTY; Line::for_ids(PLACES)], vec![0; records], 1);
     CachedMemory::new(lent, index, CAPACITY, granule).expect("enough is lent")
 }
 

@@ -7,7 +7,7 @@ use umbra_core::cache::policy::Lru;
 use umbra_core::cache::{Cache, Found, Line, Slot, Sparse};
 use umbra_tests::bench::{Direction, Report, Row};
 
-use crate::hits::{Random, lines, scatter, table};
+use crate::hits::{Random, scatter, sparse, table};
 use crate::peers::{self, Peer};
 
 /// Slots, ids, and how often one is asked for.
@@ -15,7 +15,7 @@ const SLOTS: u32 = 10_000;
 const IDS: u64 = 100_000;
 const ASKED: usize = 1 << 21;
 
-type Ours = Cache<Vec<Slot>, Sparse<Vec<Line>>, Lru>;
+type Ours = Cache<Vec<Slot>, Sparse<Vec<Line>, Vec<u64>>, Lru>;
 
 /// Ids of which small ones are likelier, as the square of an even number is.
 fn asked() -> impl Iterator<Item = u64> {
@@ -28,7 +28,7 @@ fn asked() -> impl Iterator<Item = u64> {
 
 fn ours() -> u64 {
     let records = table(Slot::EMPTY, SLOTS as usize);
-    let cache = Cache::new(records, Sparse::new(lines(SLOTS), 1), Lru::new(), 0..SLOTS);
+    let cache = Cache::new(records, sparse(SLOTS), Lru::new(), 0..SLOTS);
     let mut cache: Ours = cache.unwrap_or_else(|error| panic!("{error}"));
     let misses = asked().filter(|&data| {
         let missing = cache.alloc(data).is_ok_and(|grant| grant.found == Found::Empty);

@@ -8,12 +8,12 @@ use std::thread;
 use umbra::cache::{Cache, Given, Mapped};
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cache::policy::Clock;
-use umbra_core::cache::{Dense, Grant, Index, Remembering, Sparse};
+use umbra_core::cache::{Dense, Grant, Index, Remembering};
 use umbra_core::shared_cache::{Client, Sharing, words_for};
 use umbra_tests::bench::{Direction, Report, Row, alternate, pin};
 
 use crate::SLOTS;
-use crate::hits::{ASKED, BATCH, Random, lines, long_turns, scatter, table};
+use crate::hits::{ASKED, BATCH, Random, long_turns, scatter, sparse, table};
 
 /// Kinds of hits of the cache that processes share.
 const KINDS: [&str; 3] = ["hit", "pin", "batch of 27"];
@@ -198,7 +198,7 @@ fn in_line<A: Iterator<Item = u64>>(
 ) {
     let cache: Box<dyn Locked> = match form {
         "dense" => Box::new(made(Dense::new(table(0_u32, SLOTS as usize)))),
-        _ => Box::new(made(Sparse::new(lines(SLOTS), 1))),
+        _ => Box::new(made(sparse(SLOTS))),
     };
     all.for_each(|data| cache.fill(data));
     let sides: [&dyn Hits; 2] = [&OneByOne(&*cache), &ManyAtOnce(&*cache)];

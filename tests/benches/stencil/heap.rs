@@ -122,7 +122,7 @@ fn phases(mut side: impl Side) -> [u64; PHASES.len()] {
 
 /// All forms of ours, by name.
 fn ours() -> Vec<(&'static str, [u64; PHASES.len()])> {
-    let sparse = || Sparse::new(vec![Line::EMPTY; Line::for_ids(SLOTS as usize)], 1);
+    let sparse = || Sparse::new(vec![Line::EMPTY; Line::for_ids(SLOTS as usize)], vec![0; SLOTS as usize], 1);
     let dense = || Dense::new(vec![0; IDS as usize]);
     let shared = Sharing::new(8, 31).and_then(|sharing| Mapped::create(SLOTS as usize, sharing).ok());
     let of_threads = umbra::cache::Forgetful::new(0..SLOTS, sparse(), Clock::new());

@@ -59,6 +59,8 @@ pub trait Storage {
     type Slots: AsRef<[cache::Slot]> + AsMut<[cache::Slot]>;
     /// Where slots are found by their spans: [`cache::Line::for_ids`] tells how many.
     type Places: AsRef<[cache::Line]> + AsMut<[cache::Line]>;
+    /// The ids of their spans, as many as slots.
+    type Ids: AsRef<[u64]> + AsMut<[u64]>;
     /// As many as slots.
     type Tags: AsRef<[Tag]> + AsMut<[Tag]>;
     /// As many as slots.
@@ -78,6 +80,7 @@ pub trait Storage {
 pub struct Lent<S: Storage> {
     pub slots: S::Slots,
     pub places: S::Places,
+    pub ids: S::Ids,
     pub tags: S::Tags,
     pub queue: S::Queue,
     pub ahead: S::Queue,

@@ -85,7 +85,7 @@ const FILL: u64 = 1 << 63;
 
 /// The machine.
 pub struct Stage<S: Storage> {
-    cache: Forgetful<S::Slots, Sparse<S::Places>, Lru>,
+    cache: Forgetful<S::Slots, Sparse<S::Places, S::Ids>, Lru>,
     tags: S::Tags,
     /// Slots to be read.
     queue: Queue<S::Queue>,
@@ -104,16 +104,16 @@ impl<S: Storage> Stage<S> {
     /// chooses spans that are taken for each other's.
     ///
     /// # Errors
-    /// [`BuildError`] if there are no slots, or fewer places, tags or queue than they need.
+    /// [`BuildError`] if there are no slots, or fewer places, ids, tags or queue than they need.
     pub fn new(lent: Lent<S>, seed: (u64, u64), patience: Lapse) -> Result<Self, BuildError> {
-        let Lent { slots, places, mut tags, queue, ahead, regions, keys, waiters, links, hints, flying } = lent;
+        let Lent { slots, places, ids, mut tags, queue, ahead, regions, keys, waiters, links, hints, flying } = lent;
         let need = slots.as_ref().len();
         let have = tags.as_ref().len().min(queue.as_ref().len());
         if have < need {
             return Err(BuildError::IndexTooSmall { need, have });
         }
         let count = u32::try_from(need).unwrap_or(u32::MAX);
-        let cache = Forgetful::new(slots, Sparse::new(places, seed.0), Lru::new(), 0..count)?;
+        let cache = Forgetful::new(slots, Sparse::new(places, ids, seed.0), Lru::new(), 0..count)?;
         tags.as_mut().fill(Tag::NONE);
         Ok(Stage {
             cache,

@@ -1,148 +1,102 @@
-//! One line of a [`Sparse`](super::Sparse) index: five ids, their words, and marks.
+//! One line of a [`Sparse`](super::Sparse) index: twelve words, a byte of each id.
 //!
-//! Which place an id has comes out without a branch: it can't be guessed, and a wrong guess would cost all that the
-//! processor has begun behind it. So the ids are [compared all at once](super::equal).
+//! Which place an id may have comes out without a branch: it can't be guessed, and a wrong guess would cost all that the
+//! processor has begun behind it. So the bytes are [compared all at once](super::tags).
 
-use super::Glance;
-use super::equal::{FIVE, equal};
+use super::tags::{BYTES, equal};
 
 /// Places of a line.
-pub(super) const PLACES: usize = FIVE;
+pub(super) const PLACES: usize = 12;
 /// Ids that are few: their lines lie in the second cache of a processor.
 const FEW: usize = 4096;
 /// What a place is numbered by: its line, and so many for each line.
-pub(super) const STRIDE: usize = 8;
-/// That the first place is taken, in the marks of a line; the others follow.
-const TAKEN: u32 = 1;
-/// That the id at the first place has passed its home, in the marks of a line; the others follow.
-// Above what a comparison may say of ids that there are not.
-const AWAY: u32 = TAKEN << 8;
-/// One that passed, in the marks of a line.
-const PASSED: u32 = AWAY << PLACES;
-/// As many as can be counted; from then on nobody is discounted any more.
-const MOST_PASSED: u32 = !(PASSED - 1);
+pub(super) const STRIDE: usize = 16;
+/// Not a tag, but the byte of a free place.
+const FREE: u8 = 0;
+/// The bits of all places.
+const ALL: u32 = (1 << PLACES) - 1;
 
-/// Places for five ids of a [`Sparse`](super::Sparse) index, which is lent an array of them. 64 bytes, one line.
+/// Places for twelve ids of a [`Sparse`](super::Sparse) index, which is lent an array of them. 64 bytes, one line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Line {
-    ids: [u64; PLACES],
+    /// The tags of the places, and then how many ids have gone on to later lines.
+    head: [u8; BYTES],
     pub(super) words: [u32; PLACES],
-    /// Which places are taken, above by which ids that are away from home, and above how many have gone on to later lines.
-    marks: u32,
 }
 
 impl Line {
     /// A line without ids.
-    pub const EMPTY: Self = Line { ids: [0; PLACES], words: [0; PLACES], marks: 0 };
+    pub const EMPTY: Self = Line { head: [FREE; BYTES], words: [0; PLACES] };
 
-    /// As many as make an index of so many ids fast: 61 % of the places are taken then, and of few ids, whose lines lie near
-    /// however many they are, 40 %. There would be [room](super::Index::room) for all of them in a fifth of their number.
+    /// As many as make an index of so many ids fast: two thirds of the places are taken then, and half of them if the ids are
+    /// few, because their lines lie near however many they are. There would be [room](super::Index::room) for all of them in
+    /// a twelfth of their number.
     #[must_use]
     pub const fn for_ids(ids: usize) -> usize {
-        if ids <= FEW { ids.div_ceil(2) } else { ids.saturating_mul(21).div_ceil(64) }
+        ids.div_ceil(if ids <= FEW { 6 } else { 8 })
     }
 
-    /// The place of an id, as a bit; 0 if it is not in this line.
+    /// The first place whose id has this tag; [`PLACES`] if none has.
     #[inline]
-    pub(super) fn here(&self, data: u64) -> u32 {
-        equal(&self.ids, data) & self.marks
+    pub(super) fn first_tagged(&self, tag: Tag) -> usize {
+        (equal(&self.head, tag.0) | (ALL + 1)).trailing_zeros() as usize
     }
 
-    /// What a search finds that begins in this line, which has this number.
+    /// The places whose ids have this tag, as bits.
     #[inline]
-    pub(super) fn glance(&mut self, line: usize, data: u64) -> Glance<'_> {
-        let (here, was_passed) = (self.here(data), self.was_passed());
-        let place = here.trailing_zeros() as usize;
-        match self.words.get_mut(place) {
-            Some(word) => Glance::Here(line * STRIDE + place, word),
-            None if was_passed => Glance::Further,
-            None => Glance::Absent,
-        }
+    pub(super) fn tagged(&self, tag: Tag) -> u32 {
+        equal(&self.head, tag.0) & ALL
     }
 
-    /// The id at a place, if it is taken.
+    /// The places that are taken.
+    pub(super) fn taken(&self) -> impl Iterator<Item = (usize, u32)> {
+        (0..).zip(self.words).filter(|&(place, _)| self.head[place] != FREE)
+    }
+
+    /// The word at a place, if it is taken.
     #[inline]
-    pub(super) fn id(&self, place: usize) -> Option<u64> {
-        self.ids.get(place).copied().filter(|_| self.marks & 1 << place != 0)
+    pub(super) fn word_mut(&mut self, place: usize) -> Option<&mut u32> {
+        let is_taken = place < PLACES && self.head[place] != FREE;
+        self.words.get_mut(place).filter(|_| is_taken)
     }
 
-    /// The word at a place, if this id has it.
+    /// How many ids passed.
     #[inline]
-    pub(super) fn word_at(&mut self, place: usize, data: u64) -> Option<&mut u32> {
-        let is_here = self.id(place) == Some(data);
-        self.words.get_mut(place).filter(|_| is_here)
-    }
-
-    /// Whether an id that is not here may be in a later line.
-    #[inline]
-    pub(super) fn was_passed(&self) -> bool {
-        self.marks >= PASSED
-    }
-
-    /// How many passed.
-    #[cfg(test)]
     pub(super) fn passed(&self) -> u32 {
-        self.marks / PASSED
+        let [.., a, b, c, d] = self.head;
+        u32::from_ne_bytes([a, b, c, d])
     }
 
-    /// Whether so many have passed that nobody is discounted any more.
     #[inline]
-    pub(super) fn lost_count(&self) -> bool {
-        self.marks >= MOST_PASSED
+    fn set_passed(&mut self, passed: u32) {
+        [self.head[PLACES], self.head[PLACES + 1], self.head[PLACES + 2], self.head[PLACES + 3]] = passed.to_ne_bytes();
     }
 
     /// One of those who passed did not.
     #[inline]
     pub(super) fn discount(&mut self) {
-        if !self.lost_count() {
-            self.marks -= PASSED;
-        }
+        self.set_passed(self.passed().saturating_sub(1));
     }
 
-    /// Gives the id a free place, and tells which; if there is none it is counted as passing. `away` if this isn't its home.
+    /// Gives the id a free place, and tells which; if there is none it is counted as passing.
     #[inline]
-    pub(super) fn take(&mut self, data: u64, word: u32, away: bool) -> Option<usize> {
-        let place = (!self.marks).trailing_zeros() as usize;
+    pub(super) fn take(&mut self, tag: Tag, word: u32) -> Option<usize> {
+        let place = self.first_tagged(Tag(FREE));
         if place >= PLACES {
-            if !self.lost_count() {
-                self.marks += PASSED;
-            }
+            self.set_passed(self.passed().saturating_add(1));
             return None;
         }
-        (self.ids[place], self.words[place]) = (data, word);
-        self.marks |= (TAKEN + AWAY * u32::from(away)) << place;
+        (self.head[place], self.words[place]) = (tag.0, word);
         Some(place)
     }
 
     /// Makes a place free.
     #[inline]
     pub(super) fn free(&mut self, place: usize) {
-        self.marks &= !((TAKEN | AWAY) << place);
-    }
-
-    /// The word at the place of this bit.
-    #[inline]
-    pub(super) fn word(&self, place: u32) -> Option<u32> {
-        self.words.get(place.trailing_zeros() as usize).copied()
-    }
-
-    /// Makes the place of this bit free, unless that concerns other lines: who has it passed them, or somebody who passed this
-    /// line may have it then. Whether it did.
-    #[inline]
-    pub(super) fn free_alone(&mut self, place: u32) -> bool {
-        let alone = self.marks & (MOST_PASSED | (place * AWAY)) == 0;
-        if alone {
-            self.marks &= !place;
+        if place < PLACES {
+            self.head[place] = FREE;
         }
-        alone
-    }
-
-    /// The places whose ids are away from home.
-    #[inline]
-    pub(super) fn away(&self) -> impl Iterator<Item = (usize, u64)> {
-        let away = self.marks / AWAY;
-        (0..).zip(self.ids).filter(move |&(place, _)| away & 1 << place != 0)
     }
 }
 
@@ -152,34 +106,49 @@ impl Default for Line {
     }
 }
 
+/// What tells most ids of a line apart; not 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Tag(u8);
+
+impl Tag {
+    /// From bits of a hash.
+    #[inline]
+    pub(super) fn new(bits: u8) -> Tag {
+        Tag(bits + u8::from(bits == FREE))
+    }
+
+    /// Those of which it can be made again.
+    #[inline]
+    pub(super) fn bits(self) -> u8 {
+        self.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::index::equal::equal_one_by_one;
 
     #[test]
-    fn an_id_is_found_at_its_place_and_no_other_that_shares_a_half_with_it() {
-        let ids = [0, u64::MAX, 1 << 32, 1, 0xffff_ffff];
+    fn places_are_taken_once_and_found_by_their_tags_and_the_rest_is_counted_as_passing() {
         let mut line = Line::EMPTY;
-        for (place, &data) in ids.iter().enumerate() {
-            assert_eq!((line.here(data), line.id(place)), (0, None));
-            assert_eq!(line.take(data, place as u32, place % 2 == 1), Some(place));
+        let tag = |place: usize| Tag::new([0, 1, 7, 255][place % 4]);
+        for place in 0..PLACES {
+            assert_eq!(line.word_mut(place), None);
+            assert_eq!(line.take(tag(place), place as u32 * 10), Some(place));
         }
-        assert_eq!((line.take(7, 7, false), line.was_passed()), (None, true));
-        for (place, &data) in ids.iter().enumerate() {
-            assert_eq!((line.here(data), line.id(place)), (1 << place, Some(data)));
-            for bit in 0..64 {
-                let other = data ^ 1 << bit;
-                let found = ids.iter().position(|&id| id == other).map_or(0, |place| 1 << place);
-                assert_eq!(line.here(other), found);
-                assert_eq!(equal(&line.ids, other) & 0b11111, equal_one_by_one(&line.ids, other));
-            }
-        }
+        assert_eq!(line.passed(), 0);
+        assert_eq!(line.take(Tag::new(9), 9), None);
+        assert_eq!((line.passed(), line.tagged(Tag::new(9))), (1, 0));
+        // Of the hash 0 there is no tag of its own.
+        assert_eq!(line.tagged(Tag::new(1)), 0b0011_0011_0011);
+        assert_eq!(line.tagged(Tag::new(255)), 0b1000_1000_1000);
+        assert!(line.taken().eq((0..PLACES).map(|place| (place, place as u32 * 10))));
+        line.free(5);
+        assert_eq!(line.tagged(Tag::new(1)), 0b0011_0001_0011);
+        assert!([5, PLACES, usize::MAX].into_iter().all(|place| line.word_mut(place).is_none()));
+        assert_eq!(line.take(Tag::new(200), 77), Some(5));
         line.discount();
-        for place in (0..PLACES).rev() {
-            line.free(place);
-            assert_eq!((line.here(ids[place]), line.id(place)), (0, None));
-        }
-        assert!(!line.was_passed());
+        line.discount();
+        assert_eq!((line.passed(), line.word_mut(5)), (0, Some(&mut 77)));
     }
 }

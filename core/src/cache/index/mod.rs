@@ -3,17 +3,17 @@
 //! Two forms. [`Dense`] is an array: ids are coordinates, below its length. [`Sparse`] takes any id. Beside the number
 //! there is room for what changes with each hit, so that a hit need not touch the record.
 //!
-//! *Cost*: `Dense` reads one word, and takes 4 bytes an id. `Sparse` reads one line, seldom two, and takes 21 bytes a
-//! number, or 32 if there are few.
+//! *Cost*: `Dense` reads one word, and takes 4 bytes an id. `Sparse` reads one line, seldom two, and an id, and takes 16 bytes
+//! a number, or 19 if there are few.
 
 use core::fmt;
 
 use super::slot::NIL;
 use crate::fetch::fetch_to_read;
 
-mod equal;
 mod line;
 mod sparse;
+mod tags;
 
 pub use line::Line;
 pub use sparse::Sparse;
@@ -30,7 +30,13 @@ pub enum Glance<'a> {
 }
 
 /// Where a number is found by the id of data.
+///
+/// What is entered is a *word*, of which the number may be only a part; the rest is its owner's.
 pub trait Index: Sealed {
+    /// From now on the number is what is left of a word without so many of its lowest bits; until this is said, all of it.
+    /// Said while nothing is entered.
+    fn numbers_from(&mut self, shift: u32);
+
     /// Where the number of `data` stands, until it is taken out, and the number.
     #[must_use]
     fn look(&self, data: u64) -> Option<(usize, u32)>;
@@ -42,7 +48,7 @@ pub trait Index: Sealed {
         self.look(data).map(|(_, number)| number)
     }
 
-    /// [`Index::look`] for one who will look for the same data again: then a glance will do.
+    /// [`Index::look`] by one who will look for the same data again.
     #[inline]
     fn seek(&mut self, data: u64) -> Option<(usize, u32)> {
         self.look(data)
@@ -52,32 +58,32 @@ pub trait Index: Sealed {
     #[must_use]
     fn glance(&mut self, data: u64) -> Glance<'_>;
 
-    /// [`Index::glance`] by one who will not look for the same data next.
+    /// [`Index::glance`] by one who will look for the same data again.
     #[must_use]
     #[inline]
-    fn glance_once(&mut self, data: u64) -> Glance<'_> {
+    fn glance_first(&mut self, data: u64) -> Glance<'_> {
         self.glance(data)
     }
 
-    /// Has the processor fetch what [`Index::look`] will read, and does not wait for it. Tells where it begins.
+    /// [`Index::glance`] by one who probably looked for the same data [before](Index::glance_first).
+    #[must_use]
+    #[inline]
+    fn glance_again(&mut self, data: u64) -> Glance<'_> {
+        self.glance(data)
+    }
+
+    /// Has the processor fetch what [`Index::look`] reads first, and does not wait for it. Tells where that is, for
+    /// [`Index::spot`].
     fn fetch(&self, data: u64) -> usize;
 
-    /// Where the number may stand of data whose search [begins](Index::fetch) there, for [`Index::at`] while
-    /// [`Index::moves`] says the same. Fetches what a longer search will read.
+    /// Where the number may stand of data whose search [begins](Index::fetch) there, for [`Index::glance_at`]. Has fetched what
+    /// that reads besides.
     #[must_use]
-    fn spot(&self, begin: usize, data: u64) -> usize;
-
-    /// The number that stands where [`Index::spot`] told; one has to look further if it is anywhere else.
-    #[must_use]
-    fn at(&mut self, place: usize) -> Glance<'_>;
+    fn spot(&self, begin: usize) -> usize;
 
     /// What there is of `data` at a place where it may be; one has to look further if it is not.
     #[must_use]
     fn glance_at(&mut self, place: usize, data: u64) -> Glance<'_>;
-
-    /// Changes whenever a number may have moved from one place to another.
-    #[must_use]
-    fn moves(&self) -> u32;
 
     /// Puts another number where [`Index::look`] found one, or more beside it.
     fn put(&mut self, place: usize, number: u32);
@@ -92,9 +98,14 @@ pub trait Index: Sealed {
     #[must_use]
     fn room(&self) -> usize;
 
+    /// Numbers are below this.
+    #[must_use]
+    fn numbers(&self) -> usize;
+
     /// Enters the number of `data`, which is not in yet, and tells where it stands.
     ///
-    /// The caller has asked [`Index::admits`], and enters no more than [`Index::room`].
+    /// The caller has asked [`Index::admits`], and enters no more than [`Index::room`]. The number is below [`Index::numbers`], and
+    /// no other data has it.
     fn enter(&mut self, data: u64, number: u32) -> usize;
 
     /// Takes out `data`, which stands at this place.
@@ -104,7 +115,7 @@ pub trait Index: Sealed {
     /// done in the index. `None` tells nothing.
     #[inline]
     fn pick(&mut self, data: u64, goes: impl FnOnce(u32) -> bool) -> Option<u32> {
-        let Glance::Here(place, &mut number) = self.glance_once(data) else { return None };
+        let Glance::Here(place, &mut number) = self.glance(data) else { return None };
         goes(number).then(|| {
             self.remove_at(place, data);
             number
@@ -127,7 +138,7 @@ use sealed::Sealed;
 mod sealed {
     pub trait Sealed {}
     impl<S> Sealed for super::Dense<S> {}
-    impl<S> Sealed for super::Sparse<S> {}
+    impl<S, D> Sealed for super::Sparse<S, D> {}
 }
 
 /// The id is not below the length of the index.
@@ -164,6 +175,8 @@ impl<S: AsRef<[u32]> + AsMut<[u32]>> Dense<S> {
 }
 
 impl<S: AsRef<[u32]> + AsMut<[u32]>> Index for Dense<S> {
+    fn numbers_from(&mut self, _: u32) {}
+
     #[inline]
     fn look(&self, data: u64) -> Option<(usize, u32)> {
         let place = usize::try_from(data).ok()?;
@@ -173,7 +186,11 @@ impl<S: AsRef<[u32]> + AsMut<[u32]>> Index for Dense<S> {
 
     #[inline]
     fn glance(&mut self, data: u64) -> Glance<'_> {
-        self.at(usize::try_from(data).unwrap_or(usize::MAX))
+        let place = usize::try_from(data).unwrap_or(usize::MAX);
+        match self.numbers.as_mut().get_mut(place) {
+            Some(number) if *number != NIL => Glance::Here(place, number),
+            _ => Glance::Absent,
+        }
     }
 
     #[inline]
@@ -186,26 +203,13 @@ impl<S: AsRef<[u32]> + AsMut<[u32]>> Index for Dense<S> {
     }
 
     #[inline]
-    fn spot(&self, begin: usize, _: u64) -> usize {
+    fn spot(&self, begin: usize) -> usize {
         begin
-    }
-
-    #[inline]
-    fn at(&mut self, place: usize) -> Glance<'_> {
-        match self.numbers.as_mut().get_mut(place) {
-            Some(number) if *number != NIL => Glance::Here(place, number),
-            _ => Glance::Absent,
-        }
     }
 
     #[inline]
     fn glance_at(&mut self, _: usize, data: u64) -> Glance<'_> {
         self.glance(data)
-    }
-
-    #[inline]
-    fn moves(&self) -> u32 {
-        0
     }
 
     #[inline]
@@ -222,6 +226,10 @@ impl<S: AsRef<[u32]> + AsMut<[u32]>> Index for Dense<S> {
     }
 
     fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    fn numbers(&self) -> usize {
         usize::MAX
     }
 

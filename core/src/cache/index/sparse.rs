@@ -1,9 +1,13 @@
-//! A table from any id to its number: lines with ids, and the numbers beside them.
+//! A table from any id to its number: lines of tags, and the ids by number.
 //!
-//! A line of the processor's cache has five places and a word of marks. The hash of an id names its *home*; an id that
-//! finds its home full goes on to the next line with a free place, and each line that it passes counts it. So a search
-//! ends at the first line that nobody passed, which is nearly always home, and compares whole ids there. Who leaves is
-//! discounted on the way, and one who passed his line gets his place: so the table does not age, and is never rebuilt.
+//! A line of the processor's cache has twelve places: a number each, and of its id a *tag*, eight bits of the hash. Other bits
+//! name the id's *home*; an id that finds its home full goes on to the next line with a free place, and each line that it
+//! passes counts it. So a search ends at the first line that nobody passed, which is nearly always home, and compares only
+//! ids with the same tag as a whole, of which there is seldom another one. Who leaves is discounted on the way, and one who
+//! passed his line gets his place: so the table does not age, and is never rebuilt.
+//!
+//! The ids lie in an array by number. So there is little that is touched at random, and who comes for ids in the order of
+//! their numbers finds the ids in a row.
 //!
 //! Four consecutive ids have the same home, so that a sweep over neighbouring ids touches a line once.
 //!
@@ -11,7 +15,7 @@
 
 use core::fmt;
 
-use super::line::{Line, PLACES, STRIDE};
+use super::line::{Line, PLACES, STRIDE, Tag};
 use super::{Glance, Index, OutOfRange};
 use crate::fetch::fetch_to_read;
 
@@ -29,41 +33,59 @@ struct Last {
 /// No place.
 const NOWHERE: usize = usize::MAX;
 
-/// A table from any id to its number, over lent lines.
+/// A table from any id to its number, over lent lines, and ids by number.
 #[derive(Clone)]
-pub struct Sparse<S> {
+pub struct Sparse<S, D> {
     lines: S,
+    ids: D,
+    /// Where the number begins in a word.
+    shift: u32,
     seed: u64,
     last: Last,
-    moves: u32,
 }
 
 /// Without what was found last, which changes no answer.
-impl<S: fmt::Debug> fmt::Debug for Sparse<S> {
+impl<S: fmt::Debug, D: fmt::Debug> fmt::Debug for Sparse<S, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sparse").field("lines", &self.lines).field("seed", &self.seed).finish_non_exhaustive()
+        let mut fields = f.debug_struct("Sparse");
+        fields.field("lines", &self.lines).field("ids", &self.ids).field("seed", &self.seed).finish_non_exhaustive()
     }
 }
 
-impl<S: AsRef<[Line]> + AsMut<[Line]>> Sparse<S> {
-    /// An empty index, whatever the lines held before; [`Line::for_ids`] tells how many. Without ids that others choose
-    /// any seed will do.
+impl<S: AsRef<[Line]> + AsMut<[Line]>, D: AsRef<[u64]> + AsMut<[u64]>> Sparse<S, D> {
+    /// An empty index for numbers below the length of `ids`, whatever the lines and the ids held before; [`Line::for_ids`] tells
+    /// how many lines. Without ids that others choose any seed will do.
     #[must_use]
-    pub fn new(lines: S, seed: u64) -> Self {
-        let mut index = Sparse { lines, seed, last: Last { data: 0, place: NOWHERE }, moves: 0 };
+    pub fn new(lines: S, ids: D, seed: u64) -> Self {
+        let mut index = Sparse { lines, ids, shift: 0, seed, last: Last { data: 0, place: NOWHERE } };
         index.clear();
         index
     }
 
+    /// The home of an id, and its tag.
     #[inline]
-    fn home(&self, data: u64) -> usize {
+    fn hash(&self, data: u64) -> (usize, Tag) {
         // By the golden ratio: consecutive numbers come to lie evenly between each other.
         let product = u128::from((data / TOGETHER) ^ self.seed) * 0x9e37_79b9_7f4a_7c15;
         // Either half alone would be blind to some bits of the id.
         let mixed = product as u64 ^ (product >> 64) as u64;
         let lines = self.lines.as_ref().len();
-        // The upper half of a 128-bit product maps a hash evenly onto any number of lines.
-        ((u128::from(mixed) * lines as u128) >> 64) as usize
+        // The upper half of a 128-bit product maps a hash evenly onto any number of lines. It hardly depends on the lowest bits,
+        // which are told apart here for the ids of one home.
+        let home = ((u128::from(mixed) * lines as u128) >> 64) as usize;
+        (home, Tag::new((mixed ^ data) as u8))
+    }
+
+    /// Whether a word is that of this id.
+    #[inline]
+    fn is(ids: &D, shift: u32, word: u32, data: u64) -> bool {
+        ids.as_ref().get(word.wrapping_shr(shift) as usize) == Some(&data)
+    }
+
+    /// The id of a word that is entered; any if it is not.
+    #[inline]
+    pub(crate) fn id(&self, word: u32) -> Option<u64> {
+        self.ids.as_ref().get(word.wrapping_shr(self.shift) as usize).copied()
     }
 
     /// The word of this id, if it was found or entered last.
@@ -74,39 +96,59 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Sparse<S> {
         line?.words.get(place % STRIDE).copied()
     }
 
-    /// The line of an id that is not in this one, though some passed it.
+    /// The place of an id, and its word, wherever it is from its home on.
     // Not inlined: so a search stays short enough for the processor to overlap it with the next ones.
     #[inline(never)]
-    fn behind(&self, mut at: usize, data: u64) -> Option<usize> {
+    fn search(&self, home: usize, tag: Tag, data: u64) -> Option<(usize, u32)> {
         let lines = self.lines.as_ref();
-        for _ in 1..lines.len() {
-            at = self.after(at);
+        let mut at = home;
+        for _ in 0..lines.len() {
             let line = lines.get(at)?;
-            if line.here(data) != 0 {
-                return Some(at);
+            let mut tagged = line.tagged(tag);
+            while tagged != 0 {
+                let place = tagged.trailing_zeros() as usize;
+                let word = *line.words.get(place)?;
+                if self.id(word) == Some(data) {
+                    return Some((at * STRIDE + place, word));
+                }
+                tagged &= tagged - 1;
             }
-            if !line.was_passed() {
-                break;
+            if line.passed() == 0 {
+                return None;
             }
+            at = self.after(at);
         }
         None
     }
 
-    /// Somebody who passed this line: his place, his id, and whether this line is his home; the nearest.
-    fn passer(&self, hole: usize) -> Option<(usize, u64, bool)> {
+    /// Where an id stands, if a look at the first place with its tag in its home tells.
+    #[inline(always)]
+    fn glance_home<'a>(lines: &'a mut S, ids: &D, shift: u32, (home, tag): (usize, Tag), data: u64) -> Glance<'a> {
+        let Some(line) = lines.as_mut().get_mut(home) else { return Glance::Absent };
+        let (place, passed) = (line.first_tagged(tag), line.passed());
+        match line.words.get_mut(place) {
+            Some(word) if Self::is(ids, shift, *word, data) => Glance::Here(home * STRIDE + place, word),
+            None if passed == 0 => Glance::Absent,
+            _ => Glance::Further,
+        }
+    }
+
+    /// Somebody who passed this line: his place, his id, and his word; the nearest.
+    fn passer(&self, hole: usize) -> Option<(usize, u64, u32)> {
         let lines = self.lines.as_ref();
         let mut at = hole;
         for distance in 1..lines.len() {
-            if !lines.get(at)?.was_passed() || lines[hole].lost_count() {
+            if lines.get(at)?.passed() == 0 {
                 return None;
             }
             at = self.after(at);
-            let passed = |(place, data)| {
-                let home = self.home(data);
+            let passed = |(place, word)| {
+                let data = self.id(word)?;
+                let (home, _) = self.hash(data);
                 let way = if at >= home { at - home } else { at + lines.len() - home };
-                (way >= distance).then_some((at * STRIDE + place, data, way == distance))
+                (way >= distance).then_some((at * STRIDE + place, data, word))
             };
-            if let Some(passer) = lines.get(at)?.away().find_map(passed) {
+            if let Some(passer) = lines.get(at)?.taken().find_map(passed) {
                 return Some(passer);
             }
         }
@@ -125,14 +167,14 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Sparse<S> {
     /// Takes out one who passed his home, or whose line somebody passed.
     #[inline(never)]
     fn remove_from_row(&mut self, place: usize, data: u64) {
-        self.discount(self.home(data), place / STRIDE);
+        self.discount(self.hash(data).0, place / STRIDE);
         let mut hole = self.take_out(place);
         // Each turn moves somebody nearer to his home.
-        while let Some((place, data, is_home)) = self.passer(hole) {
+        while let Some((place, data, word)) = self.passer(hole) {
             let from = place / STRIDE;
-            let word = self.lines.as_ref()[from].words[place % STRIDE];
+            let (_, tag) = self.hash(data);
             self.discount(hole, from);
-            self.lines.as_mut()[hole].take(data, word, !is_home);
+            self.lines.as_mut()[hole].take(tag, word);
             hole = self.take_out(place);
         }
     }
@@ -144,38 +186,30 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Sparse<S> {
         place / STRIDE
     }
 
-    /// What was seen of places is not true any more.
-    #[inline]
-    fn moving(&mut self) {
-        self.last.place = NOWHERE;
-        self.moves = self.moves.wrapping_add(1);
-    }
-
     #[inline]
     fn after(&self, line: usize) -> usize {
         if line + 1 == self.lines.as_ref().len() { 0 } else { line + 1 }
     }
 }
 
-impl<S: AsRef<[Line]> + AsMut<[Line]>> Index for Sparse<S> {
+impl<S: AsRef<[Line]> + AsMut<[Line]>, D: AsRef<[u64]> + AsMut<[u64]>> Index for Sparse<S, D> {
+    fn numbers_from(&mut self, shift: u32) {
+        self.shift = shift;
+    }
+
     #[inline]
     fn look(&self, data: u64) -> Option<(usize, u32)> {
         if let Some(word) = self.at_last(data) {
             return Some((self.last.place, word));
         }
-        let mut at = self.home(data);
-        let mut line = self.lines.as_ref().get(at)?;
-        let mut here = line.here(data);
-        if here == 0 {
-            if !line.was_passed() {
-                return None;
-            }
-            at = self.behind(at, data)?;
-            line = self.lines.as_ref().get(at)?;
-            here = line.here(data);
+        let (home, tag) = self.hash(data);
+        let line = self.lines.as_ref().get(home)?;
+        let place = line.first_tagged(tag);
+        match line.words.get(place) {
+            Some(&word) if Self::is(&self.ids, self.shift, word, data) => Some((home * STRIDE + place, word)),
+            None if line.passed() == 0 => None,
+            _ => self.search(home, tag, data),
         }
-        let place = here.trailing_zeros() as usize;
-        Some((at * STRIDE + place, *line.words.get(place)?))
     }
 
     #[inline]
@@ -189,13 +223,14 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Index for Sparse<S> {
 
     #[inline]
     fn glance(&mut self, data: u64) -> Glance<'_> {
-        if self.last.data == data {
-            // Nowhere is beyond the last line, so that one has to look further.
-            return self.at(self.last.place);
-        }
-        let home = self.home(data);
-        let Some(line) = self.lines.as_mut().get_mut(home) else { return Glance::Absent };
-        let found = line.glance(home, data);
+        let begin = self.hash(data);
+        Self::glance_home(&mut self.lines, &self.ids, self.shift, begin, data)
+    }
+
+    #[inline]
+    fn glance_first(&mut self, data: u64) -> Glance<'_> {
+        let begin = self.hash(data);
+        let found = Self::glance_home(&mut self.lines, &self.ids, self.shift, begin, data);
         if let Glance::Here(place, _) = found {
             self.last = Last { data, place };
         }
@@ -203,50 +238,43 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Index for Sparse<S> {
     }
 
     #[inline]
-    fn glance_once(&mut self, data: u64) -> Glance<'_> {
-        let home = self.home(data);
-        self.lines.as_mut().get_mut(home).map_or(Glance::Absent, |line| line.glance(home, data))
-    }
-
-    #[inline]
-    fn fetch(&self, data: u64) -> usize {
-        let home = self.home(data);
-        if let Some(line) = self.lines.as_ref().get(home) {
-            fetch_to_read(line);
+    fn glance_again(&mut self, data: u64) -> Glance<'_> {
+        if self.last.data != data {
+            return self.glance(data);
         }
-        home
-    }
-
-    #[inline]
-    fn spot(&self, home: usize, data: u64) -> usize {
-        let Some(line) = self.lines.as_ref().get(home) else { return usize::MAX };
-        let here = line.here(data);
-        if here == 0 {
-            if line.was_passed() {
-                fetch_to_read(self.lines.as_ref().as_ptr().wrapping_add(self.after(home)));
-            }
-            return usize::MAX;
-        }
-        home * STRIDE + here.trailing_zeros() as usize
-    }
-
-    #[inline]
-    fn at(&mut self, place: usize) -> Glance<'_> {
+        // Nowhere is beyond the last line, so that one has to look further.
+        let place = self.last.place;
         let line = self.lines.as_mut().get_mut(place / STRIDE);
         let word = line.and_then(|line| line.words.get_mut(place % STRIDE));
         word.map_or(Glance::Further, |word| Glance::Here(place, word))
     }
 
     #[inline]
-    fn glance_at(&mut self, place: usize, data: u64) -> Glance<'_> {
-        let line = self.lines.as_mut().get_mut(place / STRIDE);
-        let word = line.and_then(|line| line.word_at(place % STRIDE, data));
-        word.map_or(Glance::Further, |word| Glance::Here(place, word))
+    fn fetch(&self, data: u64) -> usize {
+        let (home, tag) = self.hash(data);
+        if let Some(line) = self.lines.as_ref().get(home) {
+            fetch_to_read(line);
+        }
+        home << u8::BITS | usize::from(tag.bits())
     }
 
     #[inline]
-    fn moves(&self) -> u32 {
-        self.moves
+    fn spot(&self, begin: usize) -> usize {
+        let home = begin >> u8::BITS;
+        let Some(line) = self.lines.as_ref().get(home) else { return NOWHERE };
+        let place = line.first_tagged(Tag::new(begin as u8));
+        let Some(&word) = line.words.get(place) else { return NOWHERE };
+        fetch_to_read(self.ids.as_ref().as_ptr().wrapping_add(word.wrapping_shr(self.shift) as usize));
+        home * STRIDE + place
+    }
+
+    #[inline]
+    fn glance_at(&mut self, place: usize, data: u64) -> Glance<'_> {
+        let line = self.lines.as_mut().get_mut(place / STRIDE);
+        match line.and_then(|line| line.word_mut(place % STRIDE)) {
+            Some(word) if Self::is(&self.ids, self.shift, *word, data) => Glance::Here(place, word),
+            _ => Glance::Further,
+        }
     }
 
     #[inline]
@@ -266,44 +294,54 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Index for Sparse<S> {
         self.lines.as_ref().len().saturating_mul(PLACES)
     }
 
+    fn numbers(&self) -> usize {
+        self.ids.as_ref().len()
+    }
+
     fn enter(&mut self, data: u64, word: u32) -> usize {
-        let home = self.home(data);
+        let number = word.wrapping_shr(self.shift) as usize;
+        if let Some(id) = self.ids.as_mut().get_mut(number) {
+            *id = data;
+        }
+        let (home, tag) = self.hash(data);
         let mut at = home;
         for _ in 0..self.lines.as_ref().len() {
-            if let Some(place) = self.lines.as_mut()[at].take(data, word, at != home) {
+            if let Some(place) = self.lines.as_mut()[at].take(tag, word) {
                 let place = at * STRIDE + place;
                 self.last = Last { data, place };
                 return place;
             }
             at = self.after(at);
         }
-        usize::MAX
+        NOWHERE
     }
 
     #[inline]
     fn remove_at(&mut self, place: usize, data: u64) {
-        self.moving();
-        let line = self.lines.as_mut().get_mut(place / STRIDE);
-        if !line.is_some_and(|line| line.free_alone(1 << (place % STRIDE))) {
-            self.remove_from_row(place, data);
+        self.last.place = NOWHERE;
+        let (home, _) = self.hash(data);
+        match self.lines.as_mut().get_mut(place / STRIDE) {
+            Some(line) if home == place / STRIDE && line.passed() == 0 => line.free(place % STRIDE),
+            _ => self.remove_from_row(place, data),
         }
     }
 
     #[inline]
     fn pick(&mut self, data: u64, goes: impl FnOnce(u32) -> bool) -> Option<u32> {
-        let home = self.home(data);
+        let (home, tag) = self.hash(data);
         let line = self.lines.as_mut().get_mut(home)?;
-        let here = line.here(data);
-        let word = line.word(here)?;
-        if !goes(word) || !line.free_alone(here) {
+        let place = line.first_tagged(tag);
+        let word = *line.words.get(place)?;
+        if line.passed() > 0 || !Self::is(&self.ids, self.shift, word, data) || !goes(word) {
             return None;
         }
-        self.moving();
+        line.free(place);
+        self.last.place = NOWHERE;
         Some(word)
     }
 
     fn clear(&mut self) {
-        self.moving();
+        self.last.place = NOWHERE;
         self.lines.as_mut().fill(Line::EMPTY);
     }
 }
@@ -313,24 +351,26 @@ mod tests {
     use super::*;
 
     const LINES: usize = 7;
+    const IDS: usize = LINES * PLACES;
 
-    /// What lines note of those who are away from home follows from where all stand.
-    fn check(index: &Sparse<[Line; LINES]>) {
+    /// What lines note of those who passed follows from where all stand.
+    fn check(index: &Sparse<[Line; LINES], [u64; IDS]>) {
         let mut passed = [0; LINES];
         for (at, line) in index.lines.iter().enumerate() {
-            let homes = (0..PLACES).filter_map(|place| line.id(place).map(|data| (place, data, index.home(data))));
-            let away = homes.filter(|&(_, _, home)| home != at).inspect(|&(_, _, home)| {
+            for (_, word) in line.taken() {
+                let data = index.id(word).unwrap();
+                let (home, tag) = index.hash(data);
                 (0..(at + LINES - home) % LINES).for_each(|way| passed[(home + way) % LINES] += 1);
-            });
-            assert!(line.away().eq(away.map(|(place, data, _)| (place, data))), "line {at} of {index:?}");
+                assert_eq!(index.search(home, tag, data).map(|(_, word)| word), Some(word), "{data} in {index:?}");
+            }
         }
         assert!(index.lines.iter().map(Line::passed).eq(passed), "{passed:?} passed in {index:?}");
     }
 
     #[test]
-    fn lines_note_who_is_away_and_who_passed_however_ids_come_and_go() {
-        let mut index = Sparse::new([Line::EMPTY; LINES], 5);
-        let mut entered = [0_u64; LINES * PLACES];
+    fn lines_note_who_passed_however_ids_come_and_go() {
+        let mut index = Sparse::new([Line::EMPTY; LINES], [0; IDS], 5);
+        let mut entered = [0_u64; IDS];
         let mut random = 1_u64;
         for step in 0..4000 {
             random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
