@@ -6,7 +6,7 @@ use core::ops::Range;
 use super::counted::Cut;
 use super::error::{AllocError, BuildError, FillError, FreeError, Interrupted, ResetError};
 use super::grant::{Grant, Pin, State, Statistics};
-use super::index::Index;
+use super::index::{Glance, Index};
 use super::policy::{Never, Next, NextUse, Policy};
 use super::pool::Pool;
 use super::slot::{ABANDONED, Slot, VALID};
@@ -116,10 +116,22 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     /// # Errors
     /// [`FreeError`] if the cache was interrupted or reset since. A pin of another cache is not told apart if the same
     /// data has the same slot there.
+    #[inline]
     pub fn free_pin(&mut self, pin: Pin) -> Result<(), FreeError> {
         self.working()?;
-        self.pinned(&pin).ok_or(FreeError::NotAssigned { data: pin.data })?;
-        self.free(pin.data)
+        let Pin { data, slot, epoch } = pin;
+        let found = match self.index.glance_again(data) {
+            Glance::Here(place, word) => Some((place, *word)),
+            Glance::Absent => None,
+            Glance::Further => self.index.seek(data),
+        };
+        match found {
+            // The record knows it as well, but would be waited for.
+            Some((place, word)) if epoch == self.epoch && self.pool.outer(self.cut.slot(word)) == slot => {
+                self.give_back(place, word, data, Next::Unknown)
+            }
+            _ => Err(FreeError::NotAssigned { data }),
+        }
     }
 
     /// The slot of a pin, if the cache has not been reset since.
