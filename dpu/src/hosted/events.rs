@@ -56,7 +56,6 @@ impl Process {
         {
             self.routes.insert(sp, Link(link.0));
             self.calls_up(sp);
-            self.fetch_at_last(sp);
         }
         match peer.party {
             LinkParty::Peer(p) if pid.is_some() => match p.kind() {
@@ -70,6 +69,12 @@ impl Process {
                 PeerKind::Service(_) => {}
             },
             _ => {}
+        }
+        // Not before it is settled how bytes come over the link.
+        if let LinkParty::Peer(p) = peer.party
+            && let PeerKind::Service(sp) = p.kind()
+        {
+            self.read_at_last(sp);
         }
     }
 

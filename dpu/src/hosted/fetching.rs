@@ -13,6 +13,7 @@ use umbra_core::region::Region;
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::Frame;
 
+use super::early::Wish;
 use super::process::Process;
 use super::traffic::take_landed;
 
@@ -56,8 +57,8 @@ impl Process {
             return Ok(());
         }
         let Some(via) = self.routes.get(&sp).copied() else {
-            let waits = self.early.keep(sp, asker, fetch, self.give_up_at(patience));
-            return if waits { Ok(()) } else { Err((Status::PeerFailed, Some(sp))) };
+            let kept = self.early.keep(sp, Wish::Fetch(asker, fetch), self.give_up_at(patience));
+            return kept.map_err(|status| (status, (status == Status::PeerFailed).then_some(sp)));
         };
         // The owner's service process knows the region's real bounds; a rank names bytes by their offset.
         let region =

@@ -18,6 +18,7 @@ use umbra_core::peer::PeerKind;
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{BODY_MAX, Frame, Op, Token};
 
+use super::early::Wish;
 use super::linked::Linked;
 use super::own::OwnRead;
 use super::process::{OUTBOUND, OUTSTANDING, Process, SLOT_BYTES};
@@ -235,8 +236,8 @@ impl Process {
     }
 
     /// Asks for the bytes of a read: where they are is looked up in the endpoint cache, in every group that the
-    /// rank is in; all must agree.
-    fn begin(&mut self, wanted: &Wanted, deadline: Time) -> Result<(), Status> {
+    /// rank is in; all must agree. One whose service process is not linked yet begins when that is.
+    pub(super) fn begin(&mut self, wanted: &Wanted, deadline: Time) -> Result<(), Status> {
         let endpoint = self.look_up(wanted.slice.rank)?;
         if endpoint.sp == self.settings.sp {
             if self.reach_own(wanted, endpoint.peer, deadline)? {
@@ -246,7 +247,9 @@ impl Process {
             self.own = Some(OwnRead { tag, owner: endpoint.peer, address, len, done: 0 });
             return Ok(());
         }
-        let via = *self.routes.get(&endpoint.sp).ok_or(Status::PeerFailed)?;
+        let Some(via) = self.routes.get(&endpoint.sp).copied() else {
+            return self.early.keep(endpoint.sp, Wish::Order(*wanted), deadline);
+        };
         if self.reach(wanted, endpoint.peer, via, deadline, driver::now()) {
             return Ok(());
         }

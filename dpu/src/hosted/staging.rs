@@ -264,7 +264,8 @@ impl Process {
         ask(&mut self.staging.copies.as_mut()?.stage)
     }
 
-    /// A rank says what it will read.
+    /// A rank says what it will read. Of a service process that is not linked, be it not yet, nothing is read ahead: the reads
+    /// themselves wait for the link, so that all it loses is what it would have gained.
     pub(super) fn on_hint(&mut self, link: LinkId, token: Token, body: &[u8]) {
         let status = self.read_ahead(link, body).err().unwrap_or(Status::Ok);
         self.done(link, HINT, token, status, &[]);
