@@ -145,10 +145,9 @@ impl Driver {
         self.wakeups
     }
 
-    /// When [`wait`](Self::wait) looked at the links last: what came before is an event by now.
-    ///
-    /// A machine that takes silence for death is told this time and not that of the clock: peers speak also while this
-    /// process is stopped or has other things to do.
+    /// When [`wait`](Self::wait) looked at the links last: what came before is an event by now. A look that has left something
+    /// of a link counts only after 64 others. A machine that takes silence for death is told this time and not that of the
+    /// clock: peers speak also while this process is stopped or has other things to do.
     #[must_use]
     pub const fn looked(&self) -> Time {
         self.looked

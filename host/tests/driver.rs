@@ -16,7 +16,7 @@ use umbra::link::{Address, Close, Identity, Listener, Party, SendError, Side};
 use umbra::secret::Secret;
 use umbra_core::peer::{Incarnation, Peer, Sp, WorldRank};
 use umbra_core::time::{Lapse, Time};
-use umbra_core::wire::{Frame, Op, Token};
+use umbra_core::wire::{BODY_MAX, Frame, Op, Token};
 
 const SERVICE: Identity = Identity { party: Party::Peer(Peer::service(Sp(1)).unwrap()), incarnation: Incarnation(5) };
 const RANK: Identity = Identity { party: Party::Peer(Peer::rank(WorldRank(3)).unwrap()), incarnation: Incarnation(6) };
@@ -280,6 +280,47 @@ fn time_passes_for_links_only_as_far_as_they_were_looked_at() {
     let deadline = now() + Lapse::from_millis(5);
     b.wait(deadline).unwrap();
     assert!(b.looked() >= deadline, "also after a sleep");
+}
+
+/// Queues so many long frames, and sends what the socket takes.
+fn speak(driver: &mut Driver, link: LinkId, frames: usize) {
+    for _ in 0..frames {
+        // What finds no room is not needed.
+        let _ = driver.send(link, &call(&[7; BODY_MAX]), Vec::new());
+    }
+    driver.flush();
+}
+
+#[test]
+fn time_passes_only_once_all_is_heard_that_came_before_and_is_more_than_a_look_takes() {
+    let ((mut speaker, link), (mut listener, _)) = linked(false);
+    speak(&mut speaker, link, 3);
+    let end = soon();
+    while speaker.has_unsent() {
+        assert!(now() < end, "the socket has no room");
+        speaker.flush();
+    }
+    let (said, mut frames, mut frame) = (now(), 0, Vec::new());
+    while listener.looked() < said {
+        assert!(now() < end, "the time stands still");
+        listener.wait(Time::ZERO).unwrap();
+        while listener.next(&mut frame).is_some() {
+            frames += 1;
+        }
+    }
+    assert_eq!(frames, 3);
+}
+
+#[test]
+fn who_never_stops_to_speak_does_not_stop_the_time() {
+    let ((mut speaker, link), (mut listener, _)) = linked(false);
+    let (begun, end, mut frame) = (now(), soon(), Vec::new());
+    while listener.looked() < begun {
+        assert!(now() < end, "the time stands still");
+        speak(&mut speaker, link, 8);
+        listener.wait(Time::ZERO).unwrap();
+        while listener.next(&mut frame).is_some() {}
+    }
 }
 
 #[test]

@@ -15,15 +15,16 @@ use serde_json::Value;
 use umbra::admin::{Body as _, Figures, ops};
 use umbra::ask::{Asker, Target};
 use umbra::driver::{Driver, Event, Limits, now};
-use umbra::job::{News, Options};
+use umbra::job::{DataPath, News, Options};
 use umbra::link::{Address, Identity, Listener, Party, socket_path};
 use umbra::secret::Secret;
-use umbra::session::{Session, Settings};
+use umbra::session::{Exported, Session, Settings};
+use umbra_core::access::serve::INLINE_MAX;
 use umbra_core::error::Status;
 use umbra_core::peer::{Incarnation, Sp};
 use umbra_core::time::Lapse;
 use umbra_core::wire::{Frame, Token};
-use umbra_tests::agents::Agents;
+use umbra_tests::agents::{Agents, DEADLINE};
 use umbra_tests::rig::{self, Guarded, PATIENCE, Scratch, service};
 
 /// Stops a child of this process, and waits until it stands still.
@@ -113,4 +114,55 @@ fn a_tool_that_is_stopped_while_it_waits_for_an_agent_tells_what_came_meanwhile(
     let row = &told["service_processes"][0];
     assert!(row["error"].is_null() && row["ranks"] == 77, "{told:#}");
     assert_eq!(stops, 2, "it looks twice");
+}
+
+/// Answers come for two ranks, of which one reads what may be kept.
+#[test]
+fn an_agent_that_was_stopped_takes_the_answers_that_came_meanwhile_before_it_gives_up_on_them() {
+    const LEN: usize = 20_000;
+    let (data_path, silence) = (DataPath::Asked, Some(PATIENCE));
+    let agents = Agents::of(Options { data_path, silence, deadline: DEADLINE, ..rig::options(2, 1, 2) });
+    let settings = |rank| Settings { deadline: PATIENCE, silence, ..agents.settings(rank) };
+    let mut sessions: Vec<Session> = thread::scope(|scope| {
+        let joins = [0, 1, 2, 3].map(|rank| scope.spawn(move || Session::join(settings(rank)).unwrap()));
+        joins.map(|join| join.join().unwrap()).into()
+    });
+    let keys = [sessions[2].export_bytes(vec![5; LEN]), sessions[3].export_constant(Exported::Bytes(vec![6; LEN]))];
+    let tickets = [2, 3].map(|rank| sessions[rank].ticket(keys[rank - 2].as_ref().copied().unwrap()).unwrap());
+    // That it may be kept is asked for once.
+    sessions[1].read(&tickets[1], 1, &mut [0; 8]).unwrap();
+
+    let [reader, server] =
+        [0, 1].map(|sp| Pid::from_raw(agents.launcher.pid(service(sp)).unwrap().cast_signed()).unwrap());
+    stop(server);
+    // One after the other: the answer to the first is heard before that to the second.
+    let reads = [0, 1].map(|rank| {
+        let read = sessions[rank].post_read(&tickets[rank], 0, vec![0; LEN]).unwrap();
+        let end = now() + Lapse::from_millis(300);
+        while now() < end {
+            sessions[rank].progress(end).unwrap();
+        }
+        read
+    });
+    stop(reader);
+    kill_process(server, Signal::CONT).unwrap();
+    thread::sleep(DEADLINE + Duration::from_secs(1));
+    kill_process(reader, Signal::CONT).unwrap();
+    let mut came = |rank: usize, byte| sessions[rank].wait_read(reads[rank]).map(|bytes| bytes == [byte; LEN]);
+    let came = [came(0, 5), came(1, 6)];
+    assert!(matches!(came, [Ok(true), Ok(true)]), "who was asked had answered: {came:?}");
+}
+
+#[test]
+fn a_rank_that_looked_at_nothing_for_longer_than_a_read_may_take_has_the_bytes_that_came() {
+    const LEN: usize = 5 * INLINE_MAX as usize;
+    let silence = Some(PATIENCE);
+    let agents = Agents::of(Options { silence, deadline: DEADLINE, ..rig::options(1, 1, 1) });
+    let mut session = Session::join(Settings { silence, ..agents.settings(0) }).unwrap();
+    let key = session.export_bytes(vec![3; LEN]).unwrap();
+    let ticket = session.ticket(key).unwrap();
+    let read = session.post_read(&ticket, 0, vec![0; LEN]).unwrap();
+    thread::sleep(DEADLINE + Duration::from_secs(1));
+    assert!(session.wait_read(read).unwrap() == [3; LEN]);
+    session.leave().unwrap();
 }

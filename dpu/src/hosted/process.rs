@@ -224,6 +224,7 @@ impl Process {
         }
         self.rdma_on_time(now);
         self.early_on_time(now);
+        self.copies_late(now);
         busy |= self.turn_calls();
         busy |= self.pump();
         if !self.settings.supervised && self.world_ended && self.is_alone() {

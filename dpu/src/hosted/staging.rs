@@ -245,12 +245,15 @@ impl Process {
             // There is room.
             let _ = self.machines.agent.reader().get(get);
         }
+        busy
+    }
+
+    /// Answers ranks that have waited too long for a copy.
+    pub(super) fn copies_late(&mut self, now: Time) {
         while let Some((asker, via)) = self.stage(|stage| stage.next_late(now)) {
-            busy = true;
             let missing = self.routes.iter().find(|(_, route)| **route == via).map(|(sp, _)| *sp);
             self.refuse_fetch(asker, (Status::Timeout, missing));
         }
-        busy
     }
 
     /// The next read that fills a slot, if there is room for it.

@@ -136,6 +136,12 @@ impl Stream {
         !self.ended && self.codec.room() > 0
     }
 
+    /// Whether there is no more room for bytes from the peer, so that some may have been left to its socket.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        !self.ended && self.codec.room() == 0
+    }
+
     /// Queues a frame.
     ///
     /// # Errors
