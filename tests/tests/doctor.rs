@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use umbra::config::Platform;
 use umbra::driver::{Driver, Event, Limits, now};
-use umbra::link::{Identity, Listener, Party};
+use umbra::link::{Identity, Listener, Party, socket_path};
 use umbra::secret::Secret;
 use umbra_core::error::Status;
 use umbra_core::peer::{Incarnation, Sp};
@@ -193,6 +193,23 @@ fn the_doctor_asks_by_one_call_and_alone_whom_that_does_not_reach() {
     let dead = of(&said, "agents", 1);
     assert!(dead["error"].as_str().unwrap().contains("service process 1 at"), "{said:#}");
     assert_eq!(said["ok"], false);
+}
+
+#[test]
+fn the_doctor_passes_a_socket_by_that_a_dead_agent_left_and_says_so() {
+    let mut job = with_sockets("doctor-stale", [&[], &[]]);
+    job.agent(1).kill().unwrap();
+    job.agent(1).wait().unwrap();
+    // The next one has its socket elsewhere.
+    job.start(1, &["--deadline-ms", "60000"]);
+    let said = told(&job, &["doctor"]);
+    let socket = socket_path(job.directory(), Sp(1)).to_str().unwrap().to_owned();
+    let [first, second] = [0, 1].map(|sp| of(&said, "agents", sp));
+    assert_eq!((&second["answers"], &second["stale_socket"]), (&Value::Bool(true), &Value::from(&*socket)), "{said:#}");
+    assert_eq!((&first["answers"], &first["stale_socket"]), (&Value::Bool(true), &Value::Null), "{said:#}");
+    let output = tool(&job, &["doctor"], 4).output().unwrap();
+    let words = String::from_utf8_lossy(&output.stdout);
+    assert!(words.contains(&format!("service process 1: {socket} is stale")), "{words}");
 }
 
 /// How long a tool takes that may wait so many seconds; the shortest of three runs, for the machine may be busy.

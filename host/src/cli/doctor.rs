@@ -43,6 +43,9 @@ struct Finding {
     passed_by: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// A Unix socket that a dead agent left, which was passed by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stale_socket: Option<String>,
     missing: Vec<String>,
 }
 
@@ -59,6 +62,7 @@ impl Doctor {
         let findings: Vec<Finding> = told
             .into_iter()
             .map(|Told { target, answer, passed_by }| {
+                let stale = agents.site.stale.iter().find(|(sp, _)| *sp == target.sp);
                 let lines = answer.as_deref().map(|text| String::from_utf8_lossy(text).into_owned());
                 Finding {
                     service_process: target.sp.0,
@@ -68,6 +72,7 @@ impl Doctor {
                     asked: if passed_by.is_none() { "call" } else { "link" },
                     passed_by,
                     error: answer.as_ref().err().map(ToString::to_string),
+                    stale_socket: stale.map(|(_, path)| path.display().to_string()),
                     missing: lines.unwrap_or_default().lines().map(clean).filter(|line| !line.is_empty()).collect(),
                 }
             })
@@ -106,6 +111,11 @@ fn show(out: Out<'_>, findings: &[Finding], ok: bool) -> Result<(), Failure> {
     for finding in findings {
         if let Some(error) = &finding.error {
             writeln!(out, "  {} {error}", paint::bad("✘"))?;
+        }
+        if let Some(path) = &finding.stale_socket {
+            let (sp, address, mark) = (finding.service_process, &finding.address, paint::faint("–"));
+            let path = paint::clean(path);
+            writeln!(out, "  {mark} service process {sp}: {path} is stale, nobody listens there: asked at {address}")?;
         }
         for line in &finding.missing {
             writeln!(out, "  {} service process {}: {line}", paint::bad("✘"), finding.service_process)?;

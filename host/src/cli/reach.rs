@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use rustix::io::Errno;
 use umbra::ask::{Asker, Target};
 use umbra::config::{Environment, Job, Platform};
+use umbra::driver::now;
 use umbra::job::JobDirectory;
-use umbra::link::Address;
-use umbra::link::socket_path;
+use umbra::link::{Address, Close, Dial, socket_path};
 use umbra::secret::Secret;
 use umbra_core::peer::Sp;
-use umbra_core::time::Lapse;
+use umbra_core::time::{Lapse, Time};
 
 use super::Failure;
 use super::run::lapse;
@@ -44,6 +45,8 @@ pub(crate) struct Site {
     pub(crate) secret: Secret,
     /// All of its agents.
     pub(crate) targets: Vec<Target>,
+    /// Unix sockets of agents at which nobody listens: those agents are asked over TCP.
+    pub(crate) stale: Vec<(Sp, PathBuf)>,
 }
 
 impl Site {
@@ -104,13 +107,20 @@ impl Reach {
         let all: Vec<String> = platform.dpu_names().into_iter().map(str::to_owned).collect();
         let job = platform.job(if place.dpus.is_empty() { &all } else { &place.dpus }).map_err(Failure::failed)?;
         let secret = Secret::read(&place.secret).map_err(Failure::failed)?;
-        let targets = (0..job.service_processes()).map(Sp).filter_map(|sp| {
-            let tcp = Address::Tcp(job.address(sp)?.services.into());
-            let unix = place.sockets.as_deref().map(|sockets| socket_path(sockets, sp)).filter(|path| path.exists());
-            Some(Target { sp, address: unix.map_or(tcp, Address::Unix) })
-        });
-        let targets = targets.collect();
-        Ok(Site { job, secret, targets })
+        let (mut targets, mut stale) = (Vec::new(), Vec::new());
+        for sp in (0..job.service_processes()).map(Sp) {
+            let Some(address) = job.address(sp) else { continue };
+            let path = place.sockets.as_deref().map(|sockets| socket_path(sockets, sp)).filter(|path| path.exists());
+            let address = match path {
+                Some(path) if !is_stale(&path) => Address::Unix(path),
+                path => {
+                    stale.extend(path.map(|path| (sp, path)));
+                    Address::Tcp(address.services.into())
+                }
+            };
+            targets.push(Target { sp, address });
+        }
+        Ok(Site { job, secret, targets, stale })
     }
 
     /// Whether the command line or the environment names a job; otherwise the one that runs here is meant.
@@ -149,6 +159,12 @@ impl Reach {
             }
         }
     }
+}
+
+/// Whether nobody listens at a socket, as is so of one that a dead agent left behind.
+fn is_stale(path: &Path) -> bool {
+    let knock = Dial::new(Address::Unix(path.to_owned()), now(), Time::NEVER).start();
+    matches!(knock, Err(Close::Io(errno)) if errno == Errno::CONNREFUSED.raw_os_error())
 }
 
 fn in_directory(directory: &Path, dpus: &[String]) -> Result<Place, Failure> {
