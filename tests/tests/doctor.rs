@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::net::{SocketAddr, TcpListener};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -288,6 +288,20 @@ fn top_shows_the_figures_of_all_agents_by_one_call() {
         // The second look itself crosses from host to host.
         assert!(one["call_messages_per_second"].as_f64().unwrap() > 0.0, "{said:#}");
     }
+}
+
+#[test]
+fn top_finds_a_seat_for_its_next_look_where_there_was_none_at_the_first() {
+    let mut job = with_sockets("top-seat", [&[], &[]]);
+    let both = [0, 1].map(|which| Pid::from_child(job.agent(which)));
+    both.iter().for_each(|&agent| kill_process(agent, Signal::STOP).unwrap());
+    let tool = tool(&job, &["top", "--json", "--interval", "4s"], 2).stdout(Stdio::piped()).spawn().unwrap();
+    // The first look takes two seconds, and the second one begins after four more.
+    thread::sleep(Duration::from_secs(4));
+    both.iter().for_each(|&agent| kill_process(agent, Signal::CONT).unwrap());
+    let output = tool.wait_with_output().unwrap();
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(of(&said, "service_processes", 0)["asked"], "call", "{said:#}");
 }
 
 #[test]

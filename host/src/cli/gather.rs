@@ -94,7 +94,8 @@ impl Agents {
     pub(crate) fn ask(&mut self, op: Op) -> Result<Vec<Told>, Failure> {
         let (begun, all) = (now(), self.site.targets.clone());
         let quarter = Lapse(self.patience.0 / 4);
-        if self.seat.is_none() {
+        // An agent that begins its next life has no seats for a moment: who found none looks again.
+        if !matches!(self.seat, Some(Ok(_))) {
             self.sit(begun + quarter);
         }
         let mut told: Vec<Result<Vec<u8>, String>> = Vec::new();
