@@ -272,8 +272,8 @@ impl Communicator {
     }
 
     /// Bytes of memory of this process, over all communicators, that a library may still write to because a message
-    /// into it has begun and its sender has stopped: nobody else gets them until the process ends. Ends that were
-    /// dropped have waited a second for that.
+    /// into it has begun and its sender has stopped, or because it has failed: nobody else gets them until the process
+    /// ends. Ends that were dropped have waited a second for the former.
     #[must_use]
     pub fn abandoned(&self) -> u64 {
         abandoned()

@@ -72,13 +72,16 @@ pub(crate) struct Buffer {
     /// Of what is under way, if anything is.
     requests: Vec<ffi::MPI_Request>,
     way: Way,
+    /// How it has failed. A library that is asked again may take what has failed for ended.
+    failed: Option<MpiError>,
 }
 
 impl Buffer {
     /// So many bytes of zeros; pages that are never written take no memory.
     #[must_use]
     pub(crate) fn new(bytes: usize) -> Buffer {
-        Buffer { words: vec![0; bytes.div_ceil(8)], less: (0, 0), requests: Vec::new(), way: Way::Idle }
+        let (words, requests) = (vec![0; bytes.div_ceil(8)], Vec::new());
+        Buffer { words, less: (0, 0), requests, way: Way::Idle, failed: None }
     }
 
     /// Bytes of it, whether something is under way or not.
@@ -193,8 +196,13 @@ impl Buffer {
     /// Whether what was under way has ended; with what came, no bytes if no message was to come.
     ///
     /// # Errors
-    /// [`MpiError`].
+    /// [`MpiError`], the same each time after that: nobody knows what is in the buffer then.
     pub(crate) fn test(&mut self) -> Result<Option<Came>, MpiError> {
+        self.failed.map_or(Ok(()), Err)?;
+        self.ask().inspect_err(|error| self.failed = Some(*error))
+    }
+
+    fn ask(&mut self) -> Result<Option<Came>, MpiError> {
         let mut came = Came::Bytes(0);
         while let Some(request) = self.requests.last_mut() {
             let (mut flag, mut status) = (0, MaybeUninit::uninit());
@@ -232,6 +240,7 @@ impl Drop for Buffer {
         match self.way {
             Way::Idle => {}
             Way::Out => std::mem::forget(std::mem::take(&mut self.words)),
+            Way::In | Way::Read if self.failed.is_some() => self.abandon(),
             Way::In | Way::Read => self.cancel(),
         }
     }
@@ -263,12 +272,16 @@ impl Buffer {
                 }
             }
             if code != SUCCESS || flag == 0 {
-                // The library may write there as long as the process lives, so nobody else gets this memory any more.
-                ABANDONED.set(ABANDONED.get() + self.bytes());
-                std::mem::forget(std::mem::take(&mut self.words));
+                self.abandon();
             }
             self.requests.pop();
         }
+    }
+
+    /// Leaves its memory to the library, which may write there as long as the process lives: nobody else gets it any more.
+    fn abandon(&mut self) {
+        ABANDONED.set(ABANDONED.get() + self.bytes());
+        std::mem::forget(std::mem::take(&mut self.words));
     }
 }
 
@@ -280,7 +293,7 @@ fn patience(begun: Instant) -> Instant {
     until
 }
 
-/// Bytes of receives that could neither end nor be cancelled: their memory is never used again.
+/// Bytes of receives that could neither end nor be cancelled, or have failed: their memory is never used again.
 pub(crate) fn abandoned() -> u64 {
     ABANDONED.get()
 }
@@ -306,5 +319,39 @@ mod tests {
             assert_eq!(sizes(120), 160);
         }
         assert_eq!([sizes(112), sizes(112)], [120, 120], "the most of them, not the last");
+    }
+
+    /// In place of the library's, in this program: refuses a request once, and says of the next one that it has ended. So
+    /// do libraries, which give up a request that has failed and take none for one that has ended.
+    ///
+    /// # Safety
+    /// The second place is an integer's.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn MPI_Test(_: *mut ffi::MPI_Request, flag: *mut c_int, _: *mut ffi::MPI_Status) -> c_int {
+        const REFUSED: c_int = 17;
+        // SAFETY: the caller's place of an integer.
+        unsafe { flag.write(1) };
+        if FAILED.replace(true) { SUCCESS } else { REFUSED }
+    }
+
+    thread_local! {
+        static FAILED: Cell<bool> = const { Cell::new(false) };
+    }
+
+    #[test]
+    fn what_has_failed_is_not_taken_for_ended_when_it_is_asked_again() {
+        for way in [Way::Out, Way::Read] {
+            FAILED.set(false);
+            let mut buffer = Buffer::new(80);
+            // SAFETY: an address or a number, and the library does not see it.
+            buffer.requests.push(unsafe { MaybeUninit::zeroed().assume_init() });
+            buffer.way = way;
+            let refused = Err(MpiError { call: "MPI_Test", code: 17 });
+            assert_eq!([buffer.test(), buffer.test()], [refused, refused], "{way:?}");
+            assert!(buffer.words().is_none(), "{way:?}: nobody knows what is there, and whether it stays");
+            let before = abandoned();
+            drop(buffer);
+            assert_eq!(abandoned() - before, if way == Way::Out { 0 } else { 80 }, "{way:?}: nobody else gets it");
+        }
     }
 }
