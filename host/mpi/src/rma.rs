@@ -20,7 +20,6 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use umbra::boundary::{Held, Transport, TransportError};
-use umbra_core::atomic::Ordering;
 use umbra_core::boundary::{Entry, HEAD, Message, Peer, Place, Vote, bitmap_bytes};
 
 use crate::ballot::Ballot;
@@ -85,7 +84,7 @@ struct Ends {
 
 /// One rank's end, over a window that is lent or shared.
 #[derive(Debug)]
-pub struct MpiRma<W> {
+pub struct MpiRma<W: Deref<Target = Window>> {
     ballot: Ballot,
     window: W,
     /// Words of the largest message.
@@ -107,10 +106,13 @@ impl<W: Deref<Target = Window>> MpiRma<W> {
     /// [`MpiSlot`](crate::MpiSlot::new). Messages may be as large as was said for [`words`](MpiRma::words).
     ///
     /// # Errors
-    /// [`TransportError::Silent`] names who did not come.
+    /// [`TransportError::Silent`] names who did not come; [`TransportError::HasEnd`] if another end packs messages in this window.
     pub fn new(world: Communicator, window: W, deadline: Option<Duration>) -> Result<MpiRma<W>, TransportError> {
         let capacity = window.len() / (world.size() as usize * 2 * SLOTS as usize).max(1);
-        let ballot = Ballot::new(world, deadline)?;
+        if !window.lend() {
+            return Err(TransportError::HasEnd);
+        }
+        let ballot = Ballot::new(world, deadline).inspect_err(|_| window.take_back())?;
         Ok(MpiRma { peers: (0..world.size()).map(|_| None).collect(), ballot, window, capacity })
     }
 
@@ -137,12 +139,17 @@ impl<W: Deref<Target = Window>> MpiRma<W> {
         values: impl ExactSizeIterator<Item = u64>,
     ) -> Result<(), TransportError> {
         let (end, capacity) = (first + values.len(), self.capacity);
-        let words = self.window.words().get(area + first..area + end).filter(|_| end <= capacity);
-        let [end, capacity] = [end, capacity].map(|words| words as u64 * 8);
-        for (word, value) in words.ok_or(TransportError::SlotTooSmall { end, capacity })?.iter().zip(values) {
-            word.store(value, Ordering::Relaxed);
+        if end <= capacity && self.window.store(area + first, values) {
+            return Ok(());
         }
-        Ok(())
+        let [end, capacity] = [end, capacity].map(|words| words as u64 * 8);
+        Err(TransportError::SlotTooSmall { end, capacity })
+    }
+}
+
+impl<W: Deref<Target = Window>> Drop for MpiRma<W> {
+    fn drop(&mut self) {
+        self.window.take_back();
     }
 }
 

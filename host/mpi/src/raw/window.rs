@@ -7,13 +7,13 @@
 //!
 //! Source: MPI 3.1, chapter 11 (one-sided communication).
 
+use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use mpi::ffi;
-use umbra_core::atomic::{AtomicU64, Ordering};
 
 use super::{Communicator, MpiError, check, count};
 
@@ -28,6 +28,15 @@ pub enum WindowError {
     Mpi(MpiError),
     /// The library does not say how its windows behave, or says that what others read and what the owner stores are two memories.
     Separate,
+    /// Processes have asked for different numbers of words, and would look for them in different places.
+    Differs {
+        /// The first that asks for another number than the first process.
+        rank: u32,
+        /// Words that it asks for.
+        words: u64,
+        /// Words that the first process asks for.
+        first: u64,
+    },
 }
 
 impl std::fmt::Display for WindowError {
@@ -36,6 +45,10 @@ impl std::fmt::Display for WindowError {
             WindowError::Mpi(error) => error.fmt(f),
             WindowError::Separate => f.write_str(
                 "windows of this MPI library are not of the model MPI_WIN_UNIFIED, which messages by MPI_Rget need: use mpi-slot",
+            ),
+            WindowError::Differs { rank, words, first } => write!(
+                f,
+                "rank {rank} asks for a window of {words} words, rank 0 for {first}: all must say the same largest message"
             ),
         }
     }
@@ -47,6 +60,9 @@ impl From<MpiError> for WindowError {
         WindowError::Mpi(error)
     }
 }
+
+/// A word, whatever is in it.
+type Word = UnsafeCell<MaybeUninit<u64>>;
 
 const fn unified(model: Option<c_int>) -> Result<(), WindowError> {
     match model {
@@ -60,18 +76,26 @@ const fn unified(model: Option<c_int>) -> Result<(), WindowError> {
 #[derive(Debug)]
 pub struct Window {
     raw: ffi::MPI_Win,
-    base: NonNull<AtomicU64>,
+    base: NonNull<Word>,
     words: usize,
+    /// Whether an end packs messages here.
+    lent: Cell<bool>,
     /// Calls of MPI are made by one thread.
     alone: PhantomData<*const ()>,
 }
 
 impl Window {
-    /// As many words of zeros at each process. All processes call this, with the same number, and it waits for all.
+    /// As many words at each process, with anything in them; those that are never written take no memory, as far as that is up to
+    /// the library. All processes call this, with the same number, and it waits for all.
     ///
     /// # Errors
-    /// [`WindowError`], the same at all processes if it is about the library.
+    /// [`WindowError`], the same at all processes if it is about the library or the number.
     pub fn allocate(world: &Communicator, words: usize) -> Result<Window, WindowError> {
+        let all = world.gather(&[words as u64])?;
+        let first = all.first().copied().unwrap_or(words as u64);
+        if let Some((rank, &words)) = (0..).zip(&all).find(|(_, words)| **words != first) {
+            return Err(WindowError::Differs { rank, words, first });
+        }
         let call = "MPI_Win_allocate";
         let too_large = MpiError { call, code: -1 };
         let bytes = words.max(1).checked_mul(8).ok_or(too_large)?;
@@ -86,15 +110,11 @@ impl Window {
         let raw = unsafe { raw.assume_init() };
         // SAFETY: `raw` is a window of this process, here and below.
         check("MPI_Win_set_errhandler", unsafe { ffi::MPI_Win_set_errhandler(raw, returns) })?;
-        let base = NonNull::new(base.cast::<AtomicU64>()).ok_or(MpiError { call, code: -1 })?;
-        let window = Window { raw, base, words, alone: PhantomData };
+        let base = NonNull::new(base.cast::<Word>()).ok_or(MpiError { call, code: -1 })?;
+        let window = Window { raw, base, words, lent: Cell::new(false), alone: PhantomData };
         unified(window.model()?)?;
-        window.words().iter().for_each(|word| word.store(0, Ordering::Relaxed));
         // SAFETY: no other epoch of this process is open for the window.
         check("MPI_Win_lock_all", unsafe { ffi::MPI_Win_lock_all(0, raw) })?;
-        window.sync()?;
-        // Nobody writes before everybody has written the zeros.
-        world.gather(&[0])?;
         Ok(window)
     }
 
@@ -120,11 +140,32 @@ impl Window {
         self.words == 0
     }
 
-    /// The words of this process; others may read them at any time.
+    /// Has one end pack messages here; false if another one does.
     #[must_use]
-    pub(crate) const fn words(&self) -> &[AtomicU64] {
-        // SAFETY: so many words were allocated, at an address that suits every type, and are freed with the window only.
+    pub(crate) fn lend(&self) -> bool {
+        !self.lent.replace(true)
+    }
+
+    /// That end is gone.
+    pub(crate) fn take_back(&self) {
+        self.lent.set(false);
+    }
+
+    const fn words(&self) -> &[Word] {
+        // SAFETY: so many words were allocated, at an address that suits every type, and are freed with the window only. What is
+        // in them does not matter to the type.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.words) }
+    }
+
+    /// Writes words of this process, from one on; whether it has so many.
+    #[must_use]
+    pub(crate) fn store(&self, at: usize, values: impl ExactSizeIterator<Item = u64>) -> bool {
+        let words = at.checked_add(values.len()).and_then(|end| self.words().get(at..end));
+        for (word, value) in words.unwrap_or(&[]).iter().zip(values) {
+            // SAFETY: a word of this process, which nobody has a reference into. Others read it, as whole words, by the library.
+            unsafe { word.get().write_volatile(MaybeUninit::new(value)) };
+        }
+        words.is_some()
     }
 
     /// Lets others see what this process wrote.

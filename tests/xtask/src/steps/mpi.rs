@@ -119,6 +119,8 @@ const EXAMPLES: &[(u32, &str, &str)] = &[
     // Memory of a node that one process cannot have.
     (1, "unshared", ""),
     (3, "unshared", ""),
+    // Windows of different sizes, for two ends at a time, and that nobody writes.
+    (3, "windows", ""),
     // Messages that are not as long as they should be.
     (3, "other_sizes", ""),
     // Messages whose heads are damaged, of an old epoch, or of another plan.
