@@ -2,7 +2,9 @@
 //!
 //! A rank has one end after the other on a communicator. What was sent to an end that is gone is still on its way or queued,
 //! and could be taken for the same message to the next one. Therefore each end begins with a message to all others, and
-//! receives all that they sent before theirs. If one of these does not come in time, it would still come when the next end
+//! receives all that they sent before theirs. One round of these is enough: who has that of a rank knows that the end before is
+//! gone there, with the receives that it had posted and with what it read here, and what is sent to that rank from then on is
+//! behind the message that it drops up to. If one of these does not come in time, it would still come when the next end
 //! waits for another one; therefore no end is made on that communicator any more. A communicator for each end would not do: a
 //! library may give a new one the context of one that was freed, and with it what is queued there.
 //!
@@ -20,7 +22,6 @@ use crate::raw::{Buffer, Communicator, Ends, MpiError};
 const VOTE: u32 = 4;
 const PLAN: u32 = 5;
 const BEGIN: u32 = 6;
-const READY: u32 = 7;
 /// Tags below this one are not a strip's.
 pub(crate) const STRIPS: u32 = 8;
 /// Bytes of a vote: its round, and its three numbers.
@@ -60,7 +61,7 @@ pub(crate) struct Ballot {
 
 impl Ballot {
     /// Begins an end, together with those of all other processes, and drops what came for the one before. Nobody comes
-    /// back before all have dropped theirs.
+    /// back before all have come here, and none of the ends before is there any more.
     pub(crate) fn new(world: Communicator, deadline: Option<Duration>) -> Result<Ballot, TransportError> {
         let ends = world.ends().ok_or(TransportError::Lent)?;
         match ends.get() {
@@ -72,17 +73,16 @@ impl Ballot {
         let heard = RefCell::new(vec![[None; 2]; world.size() as usize]);
         let mut ballot = Ballot { world, ends, heard, coming: RefCell::default(), sent: Vec::new() };
         let until = deadline.and_then(|deadline| Instant::now().checked_add(deadline));
-        ballot.meet(BEGIN, until)?;
-        ballot.meet(READY, until)?;
+        ballot.meet(until)?;
         ends.set(Ends::One);
         Ok(ballot)
     }
 
-    /// Tells all others this tag, and waits until all have told it; what else they have sent before is dropped.
-    fn meet(&mut self, tag: u32, until: Option<Instant>) -> Result<(), TransportError> {
-        self.send_all(tag, &[])?;
+    /// Tells all others that this end begins, and waits until all have told it; what else they have sent before is dropped.
+    fn meet(&mut self, until: Option<Instant>) -> Result<(), TransportError> {
+        self.send_all(BEGIN, &[])?;
         for rank in self.others() {
-            while self.receive(rank, None)?.map(|came| came.tag) != Some(tag) {
+            while self.receive(rank, None)?.map(|came| came.tag) != Some(BEGIN) {
                 if until.is_some_and(|until| Instant::now() > until) {
                     self.ends.set(Ends::Without(rank));
                     return Err(TransportError::Silent { rank });
