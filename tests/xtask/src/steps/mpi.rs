@@ -143,10 +143,13 @@ const EXAMPLES: &[(u32, &str, &str)] = &[
     (4, "stalled", "probe 65536 again"),
 ];
 /// Runs of three ranks, one of which is stopped in the middle of a message.
-const BEGUN: &[&str] = &["slot 65536 begun", "early 65536 begun", "probe 65536 begun", "slot 65536 plan"];
+const BEGUN: &[&str] =
+    &["slot 65536 begun", "early 65536 begun", "probe 65536 begun", "rma 65536 begun", "slot 65536 plan"];
 /// Keeps Open MPI from reading long messages out of the memory of a process that is stopped: so they stay in the
 /// middle.
 const COPIED_BY_BOTH: (&str, &str) = ("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+/// Has Open MPI read windows by messages, as between machines: what is read of a process that is stopped does not come.
+const READ_BY_BOTH: (&str, &str) = ("OMPI_MCA_osc", "pt2pt");
 /// Ranks that are killed, each in a run of three: the first, and another one.
 const KILLED: &[u32] = &[0, 1];
 /// Transports over which a rank is killed that two others outlive, which know of those of their node soon.
@@ -235,7 +238,8 @@ fn run_all(bench: &Bench<'_>, mpi: &Mpi, folder: &Path, agent: &Path) -> Result<
 /// Runs three ranks, one of which is stopped after it has begun to send. Where the library cannot end such a receive,
 /// its memory must have been left to it.
 fn begun(mpi: &Mpi, words: &str, program: &Path, agent: &Path, log: &Log) -> Result<(), Failure> {
-    let run = launch(mpi, 3, program, words, agent).env(COPIED_BY_BOTH.0, COPIED_BY_BOTH.1);
+    let both = [COPIED_BY_BOTH, READ_BY_BOTH];
+    let run = both.iter().fold(launch(mpi, 3, program, words, agent), |run, (name, value)| run.env(name, value));
     let (status, printed) = run.finish(log)?;
     let left = |line: &&String| line.ends_with(" bytes are left to the library") && !line.starts_with("0 ");
     let stopped = mpi.name != Mpi::OPEN.name || printed.iter().filter(left).count() == 2;
