@@ -348,13 +348,13 @@ impl<'a> Rounds<'a> {
     }
 
     /// Breaks what process `number`, which is dead and noted this, leaves incomplete: the round that it was counted for, or
-    /// was about to be; the one before, of which not all messages were `taken`; what it handed out. What is owed then is to be
-    /// settled.
-    pub fn forsake(&self, note: u64, number: u16, taken: bool) {
+    /// was about to be; the one before, unless all of its messages are `taken`, as is asked when it is over; what it handed out.
+    /// What is owed then is to be settled.
+    pub fn forsake(&self, note: u64, number: u16, taken: impl Fn() -> bool) {
         let _ = self.change(|now| {
             let is_party = is_of_one_round(note, now.note(false));
             let last = Glance::note_of(now.round_before(1), true);
-            let is_of_last = note & !MORES == last && now.came() == 0 && !taken;
+            let is_of_last = note & !MORES == last && now.came() == 0 && !taken();
             let left = now.0 | BROKEN;
             match now.has_teller() && now.0 & TELLER == teller(number) {
                 true => Some(left & !TELLER),
@@ -363,10 +363,29 @@ impl<'a> Rounds<'a> {
         });
     }
 
-    /// Withdraws what a process that leaves in order noted of a round that is released: it took what was its own.
-    pub fn leave(&self, noted: &AtomicU64) {
+    /// A process has received a message: the one of one of its parties, if it noted a round that messages were sent of. That one is
+    /// not missed any more.
+    #[inline]
+    pub fn received(&self, noted: &AtomicU64) {
+        let note = noted.load(Ordering::Relaxed);
+        if note & IN_STEPS != 0 {
+            self.withdraw_told(noted, note);
+        }
+    }
+
+    fn withdraw_told(&self, noted: &AtomicU64, note: u64) {
         let now = self.glance();
-        if now.has_teller() || !is_of_one_round(noted.load(Ordering::Relaxed), now.note(false)) {
+        // To a party of a round that is open nothing was sent yet.
+        if now.has_teller() || now.is_broken() || !is_of_one_round(note, now.note(false)) {
+            withdraw(noted, note, 0);
+        }
+    }
+
+    /// Withdraws what a process that leaves in order noted of a round that is over. What it did not [receive](Self::received)
+    /// stays noted, and whoever buries it finds that nobody will.
+    pub fn leave(&self, noted: &AtomicU64) {
+        let note = noted.load(Ordering::Relaxed);
+        if note & IN_STEPS == 0 && !is_of_one_round(note, self.glance().note(false)) {
             noted.store(0, Ordering::Relaxed);
         }
     }
@@ -403,9 +422,9 @@ mod tests {
             assert!(rounds.hand_out(|number| number == 0));
             assert_eq!(rounds.glance(), Glance(0));
             // Who never came notes nothing.
-            rounds.forsake(0, 3, false);
+            rounds.forsake(0, 3, || false);
             assert!(!rounds.glance().is_broken());
-            rounds.forsake(note.load(Ordering::Relaxed), 2, taken);
+            rounds.forsake(note.load(Ordering::Relaxed), 2, || taken);
             assert_eq!(rounds.glance().is_broken(), !taken);
         }
     }

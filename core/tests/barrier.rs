@@ -15,7 +15,7 @@ fn a_party_that_was_counted_is_missed_though_another_one_of_its_process_came_in_
     let early = rounds.glance();
     assert_eq!(rounds.count_in(early, &note), Ok(false));
     assert_eq!(rounds.count_in(early, &note), Err(rounds.glance()), "somebody came meanwhile");
-    rounds.forsake(note.load(Ordering::Relaxed), 2, true);
+    rounds.forsake(note.load(Ordering::Relaxed), 2, || true);
     assert!(rounds.glance().is_broken());
 }
 
@@ -26,7 +26,7 @@ fn who_came_in_vain_alone_is_not_missed() {
     let early = rounds.glance();
     assert_eq!(rounds.count_in(early, &notes[0]), Ok(false));
     assert!(rounds.count_in(early, &notes[1]).is_err());
-    rounds.forsake(notes[1].load(Ordering::Relaxed), 2, true);
+    rounds.forsake(notes[1].load(Ordering::Relaxed), 2, || true);
     assert!(!rounds.glance().is_broken());
 }
 

@@ -146,7 +146,7 @@ fn parties_that_wait_for_messages_are_told_when_one_dies() {
             };
             let is_over = crash::before(death, play).is_some();
             let nothing_is_left = table.told.borrow().is_empty();
-            rounds.forsake(table.note(DYING).load(Ordering::Relaxed), DYING, nothing_is_left);
+            rounds.forsake(table.note(DYING).load(Ordering::Relaxed), DYING, || nothing_is_left);
             table.settle(rounds, 0);
             let (now, told, came) = (rounds.glance(), table.told.borrow().len() as u64, u64::from(script.came()));
             if now.came() > 0 {
@@ -203,7 +203,7 @@ fn parties_that_meet_learn_that_one_of_them_died() {
                 }
             };
             let is_over = crash::before(death, play).is_some();
-            rounds.forsake(table.note(DYING).load(Ordering::Relaxed), DYING, true);
+            rounds.forsake(table.note(DYING).load(Ordering::Relaxed), DYING, || true);
             let now = rounds.glance();
             for (process, &seen) in (0..).zip(&waiting) {
                 match rounds.outcome(seen) {

@@ -52,10 +52,14 @@ impl Table {
             self.rounds().hand_out(|number| self.tell(number));
         }
     }
-    /// Buries process `dead`, as process `me`, of which all messages but these were taken.
-    fn bury(&self, dead: u16, me: u16, taken: bool) {
+    /// Buries process `dead`, as process `me`; whether all messages are taken is asked then.
+    fn bury_if(&self, dead: u16, me: u16, taken: impl Fn() -> bool) {
         self.rounds().forsake(self.notes[usize::from(dead)].load(Ordering::Relaxed), dead, taken);
         self.settle(me);
+    }
+    /// The same where not all messages can be taken, or all are.
+    fn bury(&self, dead: u16, me: u16, taken: bool) {
+        self.bury_if(dead, me, || taken);
     }
     fn told(&self) -> Vec<u64> {
         self.told.lock().unwrap().clone()
@@ -198,5 +202,25 @@ fn a_party_that_was_counted_is_missed_while_another_one_of_its_process_comes_to_
         table.bury(0, 1, false);
         assert!(table.rounds().glance().is_broken());
         late.join().unwrap();
+    });
+}
+
+#[test]
+fn who_leaves_in_order_breaks_the_round_unless_he_was_told_before() {
+    check(3, || {
+        let table = Table::new(2);
+        assert_eq!([0, 1].map(|me| table.count_in(me)), [Some(false), Some(true)]);
+        let last = {
+            let table = table.clone();
+            thread::spawn(move || table.release(1))
+        };
+        let is_told = table.told.lock().unwrap().pop().is_some();
+        if is_told {
+            table.rounds().received(&table.notes[0]);
+        }
+        table.rounds().leave(&table.notes[0]);
+        table.bury_if(0, 2, || table.told().is_empty());
+        let released = last.join().unwrap();
+        assert_eq!(table.rounds().glance().is_broken(), !is_told, "{released:?}");
     });
 }

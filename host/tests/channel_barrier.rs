@@ -263,6 +263,27 @@ fn a43_who_leaves_after_his_number_breaks_nothing() {
 }
 
 #[test]
+fn a43_who_leaves_without_his_number_breaks_the_barrier_and_who_took_one_does_not() {
+    let first = channel(3);
+    let barrier = first.barrier().unwrap();
+    let [second, third] = [(); 2].map(|()| another(&first));
+    for party in [&second, &third] {
+        assert!(!count_in(&party.barrier().unwrap()));
+    }
+    assert!(count_in(&barrier));
+    barrier.release(NOW).unwrap();
+    assert_eq!((told(&third, NOW), told(&first, NOW)), (Ok(0), Ok(1)));
+    drop(third);
+    assert!(!barrier.is_broken());
+    drop(second);
+    let begun = Instant::now();
+    assert_eq!(barrier.count_in(IDLE, LONG), Err(Error::BarrierBroken));
+    assert!(begun.elapsed() < Duration::from_secs(5), "nobody will take the last number");
+    assert_eq!(first.poll(Event::Reset, IDLE, NOW), Ok(7));
+    assert!(!barrier.is_broken() && !count_in(&barrier));
+}
+
+#[test]
 fn a43_parties_that_are_killed_at_random_never_leave_the_others_hanging() {
     let kills = std::env::var("UMBRA_KILLS").map_or(20, |kills| kills.parse().unwrap());
     let mut random: u64 = std::env::var("UMBRA_SEED").map_or(1, |seed| seed.parse().unwrap());

@@ -48,7 +48,15 @@ fn rounds<'a>(view: &View<'a>) -> Rounds<'a> {
 /// Breaks what a member that will not run again leaves incomplete.
 pub(super) fn forsaken(view: &View<'_>, number: u16) {
     let Some(noted) = view.pocket(number, Pocket::Barrier) else { return };
-    rounds(view).forsake(noted.load(Ordering::Relaxed), number, view.messages.queue().is_empty());
+    rounds(view).forsake(noted.load(Ordering::Relaxed), number, || view.messages.queue().is_empty());
+}
+
+/// This member has received a message.
+#[inline]
+pub(super) fn received(view: &View<'_>) {
+    if let Some(noted) = view.pocket(view.me, Pocket::Barrier) {
+        rounds(view).received(noted);
+    }
 }
 
 /// A member leaves in order.
@@ -202,8 +210,8 @@ impl Barrier<'_> {
     /// bytes, or all ones if the barrier was broken. Waits while parties of the round before have not received theirs.
     ///
     /// # Errors
-    /// [`Error::BarrierBroken`] until a [`reset`](Self::reset), if somebody aborted it, gave up, or died before he received his
-    /// message; [`Error::BarrierTryAgain`] if there is one try, and the round before is not over; [`Error::Timeout`] if it was
+    /// [`Error::BarrierBroken`] until a [`reset`](Self::reset), if somebody aborted it, gave up, or died or left before he received
+    /// his message; [`Error::BarrierTryAgain`] if there is one try, and the round before is not over; [`Error::Timeout`] if it was
     /// not over in time, which breaks the barrier; [`Error::BarrierMixed`] if parties wait in one call; [`Error::Destroyed`],
     /// [`Error::Forked`].
     pub fn count_in(&self, mode: WaitMode, timeout: Timeout) -> Result<bool, Error> {

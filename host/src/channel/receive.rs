@@ -3,6 +3,7 @@
 use umbra_core::cell::Bytes;
 use umbra_core::channel::{Header, Lent, Patience, Port, ReceiveError};
 
+use super::barrier;
 use super::error::Error;
 use super::layout::{Pocket, View};
 use super::memory::{Held, Record};
@@ -112,10 +113,11 @@ impl<'a> Receiver<'a> {
         judge: impl Fn(Header, Bytes<'a>) -> Result<(), Refusal>,
     ) -> Result<Lent<'_, 'a, Watch<'a>>, Error> {
         self.view.refuse_heirs()?;
-        match self.port.try_take_if(&judge) {
+        let taken = match self.port.try_take_if(&judge) {
             Err(Refusal::Receive(ReceiveError::Empty)) if timeout != Timeout::Now => self.await_message(timeout, judge),
             done => done.map_err(|refusal| self.port.waiting().late(refusal.into(), timeout)),
-        }
+        };
+        taken.inspect(|_| barrier::received(&self.view))
     }
 
     #[cold]
