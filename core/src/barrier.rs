@@ -363,20 +363,20 @@ impl<'a> Rounds<'a> {
         });
     }
 
-    /// A process has received a message: the one of one of its parties, if it noted a round that messages were sent of. That one is
-    /// not missed any more.
+    /// Whether a process that noted this may have to [say](Self::received) that it received a message.
     #[inline]
-    pub fn received(&self, noted: &AtomicU64) {
-        let note = noted.load(Ordering::Relaxed);
-        if note & IN_STEPS != 0 {
-            self.withdraw_told(noted, note);
-        }
+    #[must_use]
+    pub fn may_miss(noted: &AtomicU64) -> bool {
+        noted.load(Ordering::Relaxed) & IN_STEPS != 0
     }
 
-    fn withdraw_told(&self, noted: &AtomicU64, note: u64) {
-        let now = self.glance();
+    /// A process has received a message: the one of one of its parties, if it noted a round that messages were sent of. That one is
+    /// not missed any more.
+    pub fn received(&self, noted: &AtomicU64) {
+        let (note, now) = (noted.load(Ordering::Relaxed), self.glance());
         // To a party of a round that is open nothing was sent yet.
-        if now.has_teller() || now.is_broken() || !is_of_one_round(note, now.note(false)) {
+        let is_told = now.has_teller() || now.is_broken() || !is_of_one_round(note, now.note(false));
+        if note & IN_STEPS != 0 && is_told {
             withdraw(noted, note, 0);
         }
     }

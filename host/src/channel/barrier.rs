@@ -22,7 +22,7 @@
 //! # Ok::<(), Error>(())
 //! ```
 
-use umbra_core::atomic::Ordering;
+use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::barrier::{Glance, NotReleased, Rounds};
 use umbra_core::channel::{Header, Patience, Port, SendError};
 use umbra_core::time::{Lapse, Time};
@@ -51,10 +51,15 @@ pub(super) fn forsaken(view: &View<'_>, number: u16) {
     rounds(view).forsake(noted.load(Ordering::Relaxed), number, || view.messages.queue().is_empty());
 }
 
-/// This member has received a message.
+/// Where this member notes what it takes part in.
+pub(super) fn noted<'a>(view: &View<'a>) -> Option<&'a AtomicU64> {
+    view.pocket(view.me, Pocket::Barrier)
+}
+
+/// This member, which notes there, has received a message.
 #[inline]
-pub(super) fn received(view: &View<'_>) {
-    if let Some(noted) = view.pocket(view.me, Pocket::Barrier) {
+pub(super) fn received(view: &View<'_>, noted: Option<&AtomicU64>) {
+    if let Some(noted) = noted.filter(|noted| Rounds::may_miss(noted)) {
         rounds(view).received(noted);
     }
 }

@@ -1,5 +1,6 @@
 //! Receiving.
 
+use umbra_core::atomic::AtomicU64;
 use umbra_core::cell::Bytes;
 use umbra_core::channel::{Header, Lent, Patience, Port, ReceiveError};
 
@@ -18,6 +19,8 @@ pub struct Receiver<'a> {
     pub(super) port: Port<'a, Watch<'a>>,
     pub(super) view: View<'a>,
     mode: WaitMode,
+    /// See [`barrier::noted`].
+    noted: Option<&'a AtomicU64>,
 }
 
 /// What was received, or seen.
@@ -50,7 +53,8 @@ impl Channel {
         if view.kind() != Kind::Messages {
             return Err(Error::WrongKind);
         }
-        Ok(Receiver { port: Port::new(view.messages, view.me, Watch::new(view)), view, mode })
+        let noted = barrier::noted(&view);
+        Ok(Receiver { port: Port::new(view.messages, view.me, Watch::new(view)), view, mode, noted })
     }
 }
 
@@ -117,7 +121,10 @@ impl<'a> Receiver<'a> {
             Err(Refusal::Receive(ReceiveError::Empty)) if timeout != Timeout::Now => self.await_message(timeout, judge),
             done => done.map_err(|refusal| self.port.waiting().late(refusal.into(), timeout)),
         };
-        taken.inspect(|_| barrier::received(&self.view))
+        if taken.is_ok() {
+            barrier::received(&self.view, self.noted);
+        }
+        taken
     }
 
     #[cold]
