@@ -65,6 +65,8 @@ impl Segment {
 
 #[cfg(test)]
 mod tests {
+    use rustix::mm::{Advice, MapFlags, ProtFlags, mmap_anonymous, munmap};
+
     use super::super::segment::Mapping;
     use super::*;
 
@@ -94,22 +96,30 @@ mod tests {
 
     #[test]
     fn what_was_written_in_small_pages_is_put_into_large_ones_and_stays_as_it_is() {
-        let mut bytes: Vec<u8> = Vec::with_capacity(3 * LARGE_PAGE);
-        let (first, len) = whole(bytes.as_mut_ptr(), 3 * LARGE_PAGE).unwrap();
-        // SAFETY: memory in which nothing was written yet, and that stays as it is.
-        unsafe { rustix::mm::madvise(first.as_ptr(), len, rustix::mm::Advice::LinuxNoHugepage) }.unwrap();
-        bytes.extend((0..3 * LARGE_PAGE).map(|at| (at / 7) as u8));
-        // SAFETY: as above.
-        unsafe { rustix::mm::madvise(first.as_ptr(), len, rustix::mm::Advice::LinuxHugepage) }.unwrap();
+        let advise = |at: *mut c_void, len, advice| {
+            // SAFETY: lies in the mapping below, and what is read there stays as it is.
+            unsafe { rustix::mm::madvise(at, len, advice) }.unwrap();
+        };
+        let (len, access) = (4 * LARGE_PAGE, ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: memory of its own, where the system likes.
+        let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), len, access, MapFlags::PRIVATE) }.unwrap();
+        // Large pages are forbidden around what is looked at, so that it is a mapping by itself.
+        advise(mapped, len, Advice::LinuxNoHugepage);
+        let (first, len) = whole(mapped.cast::<u8>().wrapping_add(1), 3 * LARGE_PAGE).unwrap();
+        // SAFETY: lies in the mapping, in which there are zeros, and nobody else has it.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(first.as_ptr().cast::<u8>(), len) };
+        bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at / 7) as u8);
+        advise(first.as_ptr(), len, Advice::LinuxHugepage);
         let large = || said_of(first.addr().get(), "AnonHugePages:");
         assert_eq!(large(), 0);
-        gather(&mut bytes);
+        gather(bytes);
         assert!(bytes.iter().enumerate().all(|(at, &byte)| byte == (at / 7) as u8));
-        if large() == 0 {
-            eprintln!("skipped: this system gives no large pages");
-            return;
+        match large() {
+            0 => eprintln!("skipped: this system gives no large pages"),
+            kibibytes => assert_eq!(kibibytes, len as u64 / 1024),
         }
-        assert!(large() >= len as u64 / 1024);
+        // SAFETY: the mapping, of which nothing is used any more.
+        unsafe { munmap(mapped, 4 * LARGE_PAGE) }.unwrap();
     }
 
     #[test]
