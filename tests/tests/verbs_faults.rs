@@ -15,6 +15,9 @@ use umbra::job::{DataPath, Event, Options, Outcome, Phase, run};
 use umbra_tests::machine::{child, is_child, link, passed, system, until, up};
 use umbra_tests::rig;
 
+/// Reads of a rank that take longer than it takes to hear that they have begun and to take a link down.
+const READS: u32 = 4000;
+
 fn over(data_path: DataPath) -> Options {
     Options { data_path, deadline: Duration::from_secs(10), ..rig::options(2, 1, 1) }
 }
@@ -52,10 +55,10 @@ fn a_job_whose_link_goes_down_in_mid_read_goes_on_when_it_is_back() {
     let Some(link) = link() else { return };
     let before = held();
     for data_path in [DataPath::Verbs, DataPath::VerbsAsked] {
-        let options = Options { reads: 500, ..over(data_path) };
+        let options = Options { reads: READS, ..over(data_path) };
         let outcome = job_with_a_cut(&link, &options, Some(Duration::from_secs(1)));
         assert!(outcome.is_good(), "{:?}, {outcome:?}", outcome.mismatches);
-        assert_eq!(outcome.bytes, 2 * (outcome.input_bytes + 2 * 500 * options.size));
+        assert_eq!(outcome.bytes, 2 * (outcome.input_bytes + 2 * u64::from(READS) * options.size));
         until("everything is given back", || held() == before);
     }
 }
@@ -64,7 +67,7 @@ fn a_job_whose_link_goes_down_in_mid_read_goes_on_when_it_is_back() {
 fn reads_over_a_link_that_stays_down_fail_by_their_deadline_and_the_next_job_is_well() {
     let Some(link) = link() else { return };
     let before = held();
-    let options = Options { reads: 500, deadline: Duration::from_secs(15), ..over(DataPath::Verbs) };
+    let options = Options { reads: READS, deadline: Duration::from_secs(15), ..over(DataPath::Verbs) };
     let outcome = job_with_a_cut(&link, &options, None);
     // One deadline for each rank, one after the other.
     assert!(outcome.elapsed < rig::PATIENCE, "{:?}", outcome.elapsed);
