@@ -1,7 +1,7 @@
 //! From the id of data to a number: its slot, or its record.
 //!
-//! Two forms. [`Dense`] is an array: ids are coordinates, below its length. [`Sparse`] takes any id. Beside the number
-//! there is room for what changes with each hit, so that a hit need not touch the record.
+//! Two forms. [`Dense`] is an array: ids are coordinates, below its length. [`Sparse`] takes any id. Both hold a *word* for
+//! each id: the number, and below it room for what changes with each hit, so that a hit need not touch the record.
 //!
 //! *Cost*: `Dense` reads one word, and takes 4 bytes an id. `Sparse` reads one line, seldom two, and an id, and takes 16 bytes
 //! a number, or 19 if there are few.
@@ -21,31 +21,31 @@ pub use sparse::Sparse;
 /// What a short search finds.
 #[derive(Debug)]
 pub enum Glance<'a> {
-    /// The number, and where it stands.
+    /// Where the word stands, and the word.
     Here(usize, &'a mut u32),
-    /// There is no number.
+    /// There is none.
     Absent,
     /// One has to look further.
     Further,
 }
 
-/// Where a number is found by the id of data.
+/// Where a word is found by the id of data.
 ///
-/// What is entered is a *word*, of which the number may be only a part; the rest is its owner's.
+/// The highest bits of a word are its number, the rest is the owner's.
 pub trait Index: Sealed {
-    /// From now on the number is what is left of a word without so many of its lowest bits; until this is said, all of it.
-    /// Said while nothing is entered.
+    /// From now on the number is what is left of a word without so many of its lowest bits; before this is said it is all of
+    /// it. Said while nothing is entered.
     fn numbers_from(&mut self, shift: u32);
 
-    /// Where the number of `data` stands, until it is taken out, and the number.
+    /// Where the word of `data` stands, until it is taken out or another one is, and the word.
     #[must_use]
     fn look(&self, data: u64) -> Option<(usize, u32)>;
 
-    /// The number of `data`.
+    /// The word of `data`.
     #[inline]
     #[must_use]
     fn find(&self, data: u64) -> Option<u32> {
-        self.look(data).map(|(_, number)| number)
+        self.look(data).map(|(_, word)| word)
     }
 
     /// [`Index::look`] by one who will look for the same data again.
@@ -76,7 +76,7 @@ pub trait Index: Sealed {
     /// [`Index::spot`].
     fn fetch(&self, data: u64) -> usize;
 
-    /// Where the number may stand of data whose search [begins](Index::fetch) there, for [`Index::glance_at`]. Has fetched what
+    /// Where the word may stand of data whose search [begins](Index::fetch) there, for [`Index::glance_at`]. Has fetched what
     /// that reads besides.
     #[must_use]
     fn spot(&self, begin: usize) -> usize;
@@ -85,8 +85,8 @@ pub trait Index: Sealed {
     #[must_use]
     fn glance_at(&mut self, place: usize, data: u64) -> Glance<'_>;
 
-    /// Puts another number where [`Index::look`] found one, or more beside it.
-    fn put(&mut self, place: usize, number: u32);
+    /// Puts another word where [`Index::look`] found one, with the same number.
+    fn put(&mut self, place: usize, word: u32);
 
     /// Whether `data` can be entered at all.
     ///
@@ -94,7 +94,7 @@ pub trait Index: Sealed {
     /// [`OutOfRange`] if its id is too large for this index.
     fn admits(&self, data: u64) -> Result<(), OutOfRange>;
 
-    /// How many numbers there is room for, whatever their ids are.
+    /// How many words there is room for, whatever their ids are.
     #[must_use]
     fn room(&self) -> usize;
 
@@ -102,23 +102,23 @@ pub trait Index: Sealed {
     #[must_use]
     fn numbers(&self) -> usize;
 
-    /// Enters the number of `data`, which is not in yet, and tells where it stands.
+    /// Enters the word of `data`, which is not in yet, and tells where it stands.
     ///
     /// The caller has asked [`Index::admits`], and enters no more than [`Index::room`]. The number is below [`Index::numbers`], and
     /// no other data has it.
-    fn enter(&mut self, data: u64, number: u32) -> usize;
+    fn enter(&mut self, data: u64, word: u32) -> usize;
 
     /// Takes out `data`, which stands at this place.
     fn remove_at(&mut self, place: usize, data: u64);
 
-    /// Takes out `data`, and gives its number, if a glance finds it, `goes` says so of the number, and nothing else has to be
-    /// done in the index. `None` tells nothing.
+    /// Takes out `data`, and gives its word, if a glance finds it, `goes` says so of the word, and nothing else has to be done
+    /// in the index. `None` tells nothing.
     #[inline]
     fn pick(&mut self, data: u64, goes: impl FnOnce(u32) -> bool) -> Option<u32> {
-        let Glance::Here(place, &mut number) = self.glance(data) else { return None };
-        goes(number).then(|| {
+        let Glance::Here(place, &mut word) = self.glance(data) else { return None };
+        goes(word).then(|| {
             self.remove_at(place, data);
-            number
+            word
         })
     }
 
@@ -158,17 +158,17 @@ impl fmt::Display for OutOfRange {
 }
 impl core::error::Error for OutOfRange {}
 
-/// An array of numbers by id, over lent words.
+/// An array of words by id, over lent ones.
 #[derive(Clone, Debug)]
 pub struct Dense<S> {
-    numbers: S,
+    words: S,
 }
 
 impl<S: AsRef<[u32]> + AsMut<[u32]>> Dense<S> {
     /// An empty index for ids below the number of lent words, whatever these held before.
     #[must_use]
-    pub fn new(numbers: S) -> Self {
-        let mut index = Dense { numbers };
+    pub fn new(words: S) -> Self {
+        let mut index = Dense { words };
         index.clear();
         index
     }
@@ -180,15 +180,15 @@ impl<S: AsRef<[u32]> + AsMut<[u32]>> Index for Dense<S> {
     #[inline]
     fn look(&self, data: u64) -> Option<(usize, u32)> {
         let place = usize::try_from(data).ok()?;
-        let number = self.numbers.as_ref().get(place).filter(|number| **number != NIL)?;
-        Some((place, *number))
+        let word = self.words.as_ref().get(place).filter(|word| **word != NIL)?;
+        Some((place, *word))
     }
 
     #[inline]
     fn glance(&mut self, data: u64) -> Glance<'_> {
         let place = usize::try_from(data).unwrap_or(usize::MAX);
-        match self.numbers.as_mut().get_mut(place) {
-            Some(number) if *number != NIL => Glance::Here(place, number),
+        match self.words.as_mut().get_mut(place) {
+            Some(word) if *word != NIL => Glance::Here(place, word),
             _ => Glance::Absent,
         }
     }
@@ -196,8 +196,8 @@ impl<S: AsRef<[u32]> + AsMut<[u32]>> Index for Dense<S> {
     #[inline]
     fn fetch(&self, data: u64) -> usize {
         let place = usize::try_from(data).unwrap_or(usize::MAX);
-        if let Some(number) = self.numbers.as_ref().get(place) {
-            fetch_to_read(number);
+        if let Some(word) = self.words.as_ref().get(place) {
+            fetch_to_read(word);
         }
         place
     }
@@ -213,15 +213,15 @@ impl<S: AsRef<[u32]> + AsMut<[u32]>> Index for Dense<S> {
     }
 
     #[inline]
-    fn put(&mut self, place: usize, number: u32) {
-        if let Some(here) = self.numbers.as_mut().get_mut(place) {
-            *here = number;
+    fn put(&mut self, place: usize, word: u32) {
+        if let Some(here) = self.words.as_mut().get_mut(place) {
+            *here = word;
         }
     }
 
     #[inline]
     fn admits(&self, data: u64) -> Result<(), OutOfRange> {
-        let ids = self.numbers.as_ref().len() as u64;
+        let ids = self.words.as_ref().len() as u64;
         if data < ids { Ok(()) } else { Err(OutOfRange { data, ids }) }
     }
 
@@ -234,8 +234,8 @@ impl<S: AsRef<[u32]> + AsMut<[u32]>> Index for Dense<S> {
     }
 
     #[inline]
-    fn enter(&mut self, data: u64, number: u32) -> usize {
-        self.put(data as usize, number);
+    fn enter(&mut self, data: u64, word: u32) -> usize {
+        self.put(data as usize, word);
         data as usize
     }
 
@@ -245,6 +245,6 @@ impl<S: AsRef<[u32]> + AsMut<[u32]>> Index for Dense<S> {
     }
 
     fn clear(&mut self) {
-        self.numbers.as_mut().fill(NIL);
+        self.words.as_mut().fill(NIL);
     }
 }
