@@ -110,11 +110,14 @@ mod tests {
         let bytes = unsafe { std::slice::from_raw_parts_mut(first.as_ptr().cast::<u8>(), len) };
         bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at / 7) as u8);
         advise(first.as_ptr(), len, Advice::LinuxHugepage);
-        let large = || said_of(first.addr().get(), "AnonHugePages:");
-        assert_eq!(large(), 0);
-        gather(bytes);
+        // The system may have begun by itself, and may refuse what it is just busy with.
+        let large = (0..10).map(|_| {
+            gather(bytes);
+            said_of(first.addr().get(), "AnonHugePages:")
+        });
+        let most = large.max().unwrap();
         assert!(bytes.iter().enumerate().all(|(at, &byte)| byte == (at / 7) as u8));
-        match large() {
+        match most {
             0 => eprintln!("skipped: this system gives no large pages"),
             kibibytes => assert_eq!(kibibytes, len as u64 / 1024),
         }
