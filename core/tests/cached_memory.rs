@@ -3,7 +3,7 @@
 
 use umbra_core::cache::{Dense, ForgetError, Found, FreeError, Line, Slot, Sparse};
 use umbra_core::cached_memory::{
-    CachedMemory, Lent, LentTooLittle, LineFull, Member, PlaceError, Run, SEEDS, VIEW, bits_needed,
+    CachedMemory, Lent, LentTooLittle, LineFull, Member, PlaceError, Run, SEEDS, VIEW, bits_needed, records_needed,
 };
 use umbra_core::memory::{Block, Granule};
 
@@ -11,7 +11,7 @@ type Cached = CachedMemory<Vec<Block>, Vec<Slot>, Vec<Run>, Vec<u32>, Vec<u64>, 
 
 /// Bytes as granules, so that offsets can be read.
 fn cached(places: usize, capacity: u64) -> Cached {
-    let records = 2 * places + 1;
+    let records = records_needed(places);
     let lent = Lent {
         blocks: vec![Block::default(); records],
         slots: vec![Slot::EMPTY; records],

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use umbra_core::cache::{Dense, FillError, ForgetError, Found, FreeError, Slot, State};
-use umbra_core::cached_memory::{CachedMemory, Lent, Member, PlaceError, Run, bits_needed};
+use umbra_core::cached_memory::{CachedMemory, Lent, Member, PlaceError, Run, bits_needed, records_needed};
 use umbra_core::memory::{Block, Granule};
 
 const GRANULE: u64 = 16;
@@ -14,7 +14,7 @@ const DATA: u64 = 24;
 type Cached = CachedMemory<Vec<Block>, Vec<Slot>, Vec<Run>, Vec<u32>, Vec<u64>, Dense<Vec<u32>>>;
 
 fn cached(places: usize, granules: u64) -> Cached {
-    let (records, unit) = (2 * places + 1, Granule::new(GRANULE).unwrap());
+    let (records, unit) = (records_needed(places), Granule::new(GRANULE).unwrap());
     let lent = Lent {
         blocks: vec![Block::default(); records],
         slots: vec![Slot::EMPTY; records],

@@ -96,6 +96,12 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>, D: AsRef<[u64]> + AsMut<[u64]>> Sparse<S,
         line?.words.get(place % STRIDE).copied()
     }
 
+    /// The word at a place, whoever has it.
+    #[inline]
+    fn word_at(&mut self, place: usize) -> Option<&mut u32> {
+        self.lines.as_mut().get_mut(place / STRIDE)?.words.get_mut(place % STRIDE)
+    }
+
     /// The place of an id, and its word, wherever it is from its home on.
     // Not inlined: so a search stays short enough for the processor to overlap it with the next ones.
     #[inline(never)]
@@ -244,9 +250,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>, D: AsRef<[u64]> + AsMut<[u64]>> Index for
         }
         // Nowhere is beyond the last line, so that one has to look further.
         let place = self.last.place;
-        let line = self.lines.as_mut().get_mut(place / STRIDE);
-        let word = line.and_then(|line| line.words.get_mut(place % STRIDE));
-        word.map_or(Glance::Further, |word| Glance::Here(place, word))
+        self.word_at(place).map_or(Glance::Further, |word| Glance::Here(place, word))
     }
 
     #[inline]
@@ -279,8 +283,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>, D: AsRef<[u64]> + AsMut<[u64]>> Index for
 
     #[inline]
     fn put(&mut self, place: usize, word: u32) {
-        let line = self.lines.as_mut().get_mut(place / STRIDE);
-        if let Some(here) = line.and_then(|line| line.words.get_mut(place % STRIDE)) {
+        if let Some(here) = self.word_at(place) {
             *here = word;
         }
     }
