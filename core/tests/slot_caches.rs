@@ -411,7 +411,13 @@ fn s05b_an_id_beyond_a_dense_index_is_refused_and_a_sparse_index_takes_any() {
 
 #[test]
 fn a_batch_does_what_single_operations_do_and_says_where_it_ended() {
-    let (mut one, mut batch) = (cache(40), cache(40));
+    a_batch_in(|| cache(40));
+    // So large an index that its words are fetched ahead.
+    a_batch_in(|| Cache::new(records(40), Dense::new(vec![0; 50_000]), Clock::new(), 0..40).unwrap());
+}
+
+fn a_batch_in(cache: impl Fn() -> Cache<Vec<Slot>, Words, Clock>) {
+    let (mut one, mut batch) = (cache(), cache());
     let data: Vec<u64> = (0..45).map(|i| i * i % 37).collect();
     let mut grants = [Grant::NONE; 45];
     for _ in 0..3 {
@@ -476,11 +482,14 @@ fn grants_are_only_hints<I: Index>(index: impl Fn() -> I, id: fn(u64) -> u64) {
 
 #[test]
 fn a_batch_is_given_back_by_any_grants() {
-    grants_are_only_hints(index, |data| data);
-    grants_are_only_hints(
-        || Sparse::new(vec![Line::EMPTY; Line::for_ids(12)], vec![0; 12], 9),
-        |data| data << 31 | data,
-    );
+    // Of large indices a batch has its words fetched ahead.
+    for more in [0, 50_000] {
+        grants_are_only_hints(|| Dense::new(vec![0; 40 + more]), |data| data);
+        grants_are_only_hints(
+            || Sparse::new(vec![Line::EMPTY; Line::for_ids(12)], vec![0; 12 + more], 9),
+            |data| data << 31 | data,
+        );
+    }
 }
 
 #[test]

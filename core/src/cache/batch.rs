@@ -3,12 +3,21 @@
 use super::contract::SlotCache;
 use super::error::{AllocError, FreeError, Interrupted, Partial};
 use super::grant::Grant;
-use super::index::Index;
+use super::index::{Glance, Index};
 use super::policy::{Next, Policy};
 use super::slot::Slot;
 
 /// Ids whose words are fetched before anything is done for the first of them.
 const AT_ONCE: usize = 32;
+
+/// What there is of `data`, by its place if that was looked for ahead.
+#[inline(always)]
+fn glance<I: Index>(index: &mut I, place: Option<usize>, data: u64) -> Glance<'_> {
+    match place {
+        Some(place) => index.glance_at(place, data),
+        None => index.glance(data),
+    }
+}
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P, C> {
     /// [`SlotCache::alloc`] of each element of `data` in order, the grants at the same places of `grants`; faster
@@ -21,7 +30,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
         self.in_batches(&data[..data.len().min(grants.len())], |cache, data, place| {
             let Some(grant) = grants.next() else { return Ok(()) };
             // Each written by itself: a copy of what was just written in pieces would wait for all of them.
-            match cache.hit(|index| index.glance_at(place, data)) {
+            match cache.hit(|index| glance(index, place, data)) {
                 Ok(granted) => *grant = granted,
                 Err(no_hit) => *grant = cache.alloc_without_hit(data, no_hit)?,
             }
@@ -35,7 +44,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     /// [`Partial`] with the first refusal; what was done before it stays done.
     pub fn free_all(&mut self, data: &[u64]) -> Result<(), Partial<FreeError>> {
         self.in_batches(data, |cache, data, place| {
-            cache.free_where(data, Next::Unknown, |index| index.glance_at(place, data))
+            cache.free_where(data, Next::Unknown, |index| glance(index, place, data))
         })
     }
 
@@ -57,9 +66,15 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     fn in_batches<E: From<Interrupted>>(
         &mut self,
         data: &[u64],
-        mut each: impl FnMut(&mut Self, u64, usize) -> Result<(), E>,
+        mut each: impl FnMut(&mut Self, u64, Option<usize>) -> Result<(), E>,
     ) -> Result<(), Partial<E>> {
         self.working().map_err(|error| Partial { done: 0, error: error.into() })?;
+        if self.index.is_near() {
+            for (done, &data) in data.iter().enumerate() {
+                each(self, data, None).map_err(|error| Partial { done, error })?;
+            }
+            return Ok(());
+        }
         let mut done = 0;
         for batch in data.chunks(AT_ONCE) {
             let mut places = [0; AT_ONCE];
@@ -70,7 +85,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
                 *place = self.index.spot(*place);
             }
             for (&place, &data) in places.iter().zip(batch) {
-                each(self, data, place).map_err(|error| Partial { done, error })?;
+                each(self, data, Some(place)).map_err(|error| Partial { done, error })?;
                 done += 1;
             }
         }

@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 use core::ops::Range;
 
-use super::counted::Cut;
+use super::counted::{Cut, shift};
 use super::error::{AllocError, BuildError, FillError, FreeError, Interrupted, ResetError};
 use super::grant::{Grant, Pin, State, Statistics};
 use super::index::{Glance, Index};
@@ -74,8 +74,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
             return Err(BuildError::IndexTooSmall { need, have });
         }
         index.clear();
-        let cut = Cut::new(pool.count(), u32::MAX);
-        index.numbers_from(cut.shift());
+        index.numbers_from(shift(pool.count()));
+        let cut = Cut::new(index.shift(), u32::MAX);
         Ok(SlotCache { pool, index, most: u32::MAX, cut, interrupted: false, epoch: 0, contract: PhantomData })
     }
 
@@ -83,7 +83,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     #[must_use]
     pub fn with_most_references(self, most: u32) -> Self {
         let most = most.max(1);
-        SlotCache { most, cut: Cut::new(self.pool.count(), most), ..self }
+        SlotCache { most, cut: Cut::new(self.index.shift(), most), ..self }
     }
 
     #[inline]
@@ -93,7 +93,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
 
     #[inline]
     pub(super) fn find(&self, data: u64) -> Option<u32> {
-        self.look(data).map(|(_, word)| self.cut.slot(word))
+        self.look(data).map(|(_, word)| self.index.number(word))
     }
 
     /// Where the word of `data` stands in the index, and the word.
@@ -127,7 +127,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
         };
         match found {
             // The record knows it as well, but would be waited for.
-            Some((place, word)) if epoch == self.epoch && self.pool.outer(self.cut.slot(word)) == slot => {
+            Some((place, word)) if epoch == self.epoch && self.pool.outer(self.index.number(word)) == slot => {
                 self.give_back(place, word, data, Next::Unknown)
             }
             _ => Err(FreeError::NotAssigned { data }),

@@ -32,11 +32,15 @@ const USES: u32 = 3;
 /// One reference.
 const ONE: u32 = USES + 1;
 
-/// How words are cut.
+/// Where the number begins in the words of so many slots.
+pub(super) fn shift(slots: u32) -> u32 {
+    let bits = u32::BITS - slots.saturating_sub(1).max(1).leading_zeros();
+    if bits > MOST_BITS { 0 } else { u32::BITS - bits }
+}
+
+/// What is counted in words, below their numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
-    /// Where the number begins.
-    shift: u32,
     /// The bits of the references; none if there is no room to count any.
     counts: u32,
     /// The references that are counted at most.
@@ -44,32 +48,14 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// For so many slots, and so many references at most.
-    pub(super) fn new(slots: u32, most: u32) -> Cut {
-        let bits = u32::BITS - slots.saturating_sub(1).max(1).leading_zeros();
-        if bits > MOST_BITS {
-            return Cut { shift: 0, counts: 0, most: 0 };
+    /// For words whose number begins [there](shift), and so many references at most.
+    pub(super) fn new(shift: u32, most: u32) -> Cut {
+        if shift == 0 {
+            return Cut { counts: 0, most: 0 };
         }
-        let shift = u32::BITS - bits;
         let counts = (1 << shift) - ONE;
         // All bits set is no word.
-        Cut { shift, counts, most: (counts / ONE - 2).min(most) * ONE }
-    }
-
-    /// Where the number begins; the same however many references there may be.
-    pub(super) fn shift(self) -> u32 {
-        self.shift
-    }
-
-    /// The word of a slot whose references are not counted in it.
-    #[inline]
-    pub(super) fn word(self, slot: u32) -> u32 {
-        slot << self.shift
-    }
-
-    #[inline]
-    pub(super) fn slot(self, word: u32) -> u32 {
-        word >> self.shift
+        Cut { counts, most: (counts / ONE - 2).min(most) * ONE }
     }
 
     /// The references that are counted in the word; `None` if none are.
@@ -108,10 +94,11 @@ impl Cut {
         (before > ONE).then(|| (word - ONE, before < 3 * ONE))
     }
 
-    /// The word of idle content whose references are counted in it from now on; `None` if there is no room.
+    /// The word of idle content, so far without any count, whose references are counted in it from now on; `None` if there is no
+    /// room.
     #[inline]
-    pub(super) fn begun(self, slot: u32) -> Option<u32> {
-        (self.counts != 0).then_some(self.word(slot) | ONE)
+    pub(super) fn begun(self, word: u32) -> Option<u32> {
+        (self.counts != 0).then_some(word | ONE)
     }
 
     /// Counts in the record again, if references were counted in the word.
@@ -130,7 +117,7 @@ impl Cut {
         record.clear(ELSEWHERE);
         record.count += self.counted(word).unwrap_or(0);
         bring_back_uses::<P>(word, record);
-        index.put(place, self.word(self.slot(word)));
+        index.put(place, index.word(index.number(word)));
     }
 }
 
@@ -214,7 +201,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
         match self.cut.joined::<P>(word) {
             Some((more, references)) if possible::<P>() => {
                 self.index.put(place, more);
-                Ok(self.note_join(place, word, references))
+                Ok(self.note_join(place, self.index.number(word), references))
             }
             _ => self.join_by_record(place, word),
         }
@@ -222,10 +209,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
 
     /// Notes a further reference that the word counts.
     #[inline]
-    pub(super) fn note_join(&mut self, place: usize, word: u32, references: u32) -> Grant {
+    pub(super) fn note_join(&mut self, place: usize, slot: u32, references: u32) -> Grant {
         self.pool.note_hit(references < 2);
-        let slot = self.pool.outer(self.cut.slot(word));
-        Grant::new(slot, Found::Remembered, references).at(place)
+        Grant::new(self.pool.outer(slot), Found::Remembered, references).at(place)
     }
 
     /// Gives a reference back.
@@ -234,7 +220,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
         match self.cut.released(word) {
             Some((less, last)) if possible::<P>() => {
                 self.index.put(place, less);
-                self.pool.note_free(self.cut.slot(less), last);
+                self.pool.note_free(self.index.number(word), last);
                 Ok(())
             }
             _ => self.give_back_by_record(place, word, data, next),
@@ -246,7 +232,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     pub(super) fn count_in_word(&mut self, place: usize, slot: u32) {
         if possible::<P>()
             && self.pool.at(slot).stays_in_order()
-            && let Some(word) = self.cut.begun(slot)
+            && let Some(word) = self.cut.begun(self.index.word(slot))
         {
             self.pool.at_mut(slot).set(ELSEWHERE);
             self.index.put(place, word);
@@ -263,8 +249,10 @@ mod tests {
     #[test]
     fn a_word_counts_as_many_references_as_it_has_room_for() {
         for (slots, most) in [(1, u32::MAX), (2, 5), (640_000, u32::MAX), (1 << 28, 9), (1 << 29, 9), (u32::MAX, 9)] {
-            let cut = Cut::new(slots, most);
-            let Some(idle) = cut.begun(slots - 1) else {
+            let shift = shift(slots);
+            let cut = Cut::new(shift, most);
+            let alone = (slots - 1) << shift;
+            let Some(idle) = cut.begun(alone) else {
                 assert!(slots > 1 << MOST_BITS, "{slots}");
                 continue;
             };
@@ -275,7 +263,7 @@ mod tests {
             {
                 assert_eq!(more.1, references + 1);
                 (word, references) = more;
-                assert_eq!((cut.slot(word), cut.counted(word)), (slots - 1, Some(references)));
+                assert_eq!((word >> shift, cut.counted(word)), (slots - 1, Some(references)));
                 assert_eq!(cut.is_idle(word), references == 0);
                 assert_eq!(word & USES, references.min(3));
                 assert_ne!(word, NIL);
@@ -286,8 +274,7 @@ mod tests {
                 assert_eq!(last, references == 0);
             }
             assert_eq!((references, cut.counted(word)), (0, Some(0)));
-            let word = cut.word(slots - 1);
-            assert_eq!((cut.slot(word), cut.joined::<Clock>(word), cut.released(word)), (slots - 1, None, None));
+            assert_eq!((cut.joined::<Clock>(alone), cut.released(alone)), (None, None));
         }
     }
 }

@@ -78,11 +78,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C: Remembers> SlotCa
     #[inline]
     pub fn get_or_fill<E>(&mut self, data: u64, fill: impl FnOnce(u32) -> Result<(), E>) -> Result<u32, GetError<E>> {
         self.working()?;
+        let shift = self.index.shift();
         let no_hit = match self.index.glance(data) {
             Glance::Here(place, word) => match self.cut.used::<P>(*word) {
                 Some((used, alone)) if possible::<P>() => {
+                    // Of the word that was found: a search has that number already.
+                    let slot = word.wrapping_shr(shift);
                     *word = used;
-                    let slot = self.cut.slot(used);
                     self.pool.note_use(slot, alone);
                     return Ok(self.pool.outer(slot));
                 }
@@ -130,7 +132,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> GivenBack<'_, S, 
         if let Some(slot) = cache.pool.inner(grant.slot) {
             cache.pool.fill(slot);
             // There is this reference to be given back.
-            let _ = cache.give_back_by_record(grant.place(), cache.cut.word(slot), *data, Next::Unknown);
+            let _ = cache.give_back_by_record(grant.place(), cache.index.word(slot), *data, Next::Unknown);
         }
     }
 }

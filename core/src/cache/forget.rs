@@ -18,7 +18,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy> Forgetful<S, I, P> {
         let cut = self.cut;
         match self.index.pick(data, |word| is_idle::<P>(cut, word)) {
             Some(word) => {
-                self.pool.forget(cut.slot(word));
+                self.pool.forget(self.index.number(word));
                 Ok(true)
             }
             None => self.forget_further(data),
@@ -31,7 +31,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy> Forgetful<S, I, P> {
     fn forget_further(&mut self, data: u64) -> Result<bool, ForgetError> {
         let Some((place, word)) = self.look(data) else { return Ok(false) };
         if is_idle::<P>(self.cut, word) {
-            self.pool.forget(self.cut.slot(word));
+            self.pool.forget(self.index.number(word));
             self.index.remove_at(place, data);
             return Ok(true);
         }

@@ -40,13 +40,16 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     // Inlined everywhere: what is granted is then written once, to where the caller wants it.
     #[inline(always)]
     pub(super) fn hit(&mut self, glance: impl FnOnce(&mut I) -> Glance<'_>) -> Result<Grant, NoHit> {
+        let shift = self.index.shift();
         match glance(&mut self.index) {
             Glance::Here(place, word) => {
+                // Of the word that was found: a search has that number already.
+                let slot = word.wrapping_shr(shift);
                 if possible::<P>()
                     && let Some((more, references)) = self.cut.joined::<P>(*word)
                 {
                     *word = more;
-                    return Ok(self.note_join(place, more, references));
+                    return Ok(self.note_join(place, slot, references));
                 }
                 Err(NoHit::ByRecord(place, *word))
             }
@@ -76,7 +79,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     // Short for those who come while it is being filled.
     #[inline(never)]
     pub(super) fn join_by_record(&mut self, place: usize, word: u32) -> Result<Grant, AllocError> {
-        let slot = self.cut.slot(word);
+        let slot = self.index.number(word);
         match self.pool.join_filling(slot, self.most) {
             Some(references) => Ok(Grant::new(self.pool.outer(slot), Found::Assigned, references).at(place)),
             None => self.join_filled(place, word),
@@ -85,7 +88,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
 
     #[inline(never)]
     fn join_filled(&mut self, place: usize, word: u32) -> Result<Grant, AllocError> {
-        let slot = self.cut.slot(word);
+        let slot = self.index.number(word);
         if self.cut.counted(word).is_some_and(|references| references >= self.most) {
             return self.too_many(slot);
         }
@@ -117,7 +120,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
             (Some(evicted), None) => self.index.remove(evicted),
             (None, _) => {}
         }
-        let place = self.index.enter(data, cut.word(slot));
+        let place = self.index.enter(data, self.index.word(slot));
         self.pool.statistics.loads += 1;
         Ok(Grant::new(self.pool.outer(slot), Found::Empty, 1).at(place))
     }
@@ -145,13 +148,15 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
         next: Next,
         glance: impl FnOnce(&mut I) -> Glance<'_>,
     ) -> Result<(), FreeError> {
+        let shift = self.index.shift();
         match glance(&mut self.index) {
             Glance::Here(place, word) => {
+                let slot = word.wrapping_shr(shift);
                 if possible::<P>()
                     && let Some((less, last)) = self.cut.released(*word)
                 {
                     *word = less;
-                    self.pool.note_free(self.cut.slot(less), last);
+                    self.pool.note_free(slot, last);
                     return Ok(());
                 }
                 let word = *word;
@@ -178,7 +183,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
         next: Next,
     ) -> Result<(), FreeError> {
         // What the word counts it can count down, unless there are none.
-        let slot = self.cut.slot(word);
+        let slot = self.index.number(word);
         if self.pool.at(slot).count == 0 {
             return Err(FreeError::NotInUse { data });
         }

@@ -18,6 +18,9 @@ mod tags;
 pub use line::Line;
 pub use sparse::Sparse;
 
+/// Bytes that lie in the near caches of a processor: a quarter of a small second one.
+const NEAR: usize = 64 << 10;
+
 /// What a short search finds.
 #[derive(Debug)]
 pub enum Glance<'a> {
@@ -36,6 +39,24 @@ pub trait Index: Sealed {
     /// From now on the number is what is left of a word without so many of its lowest bits; before this is said it is all of
     /// it. Said while nothing is entered.
     fn numbers_from(&mut self, shift: u32);
+
+    /// The bits of a word below its number.
+    #[must_use]
+    fn shift(&self) -> u32;
+
+    /// The number in a word.
+    #[inline]
+    #[must_use]
+    fn number(&self, word: u32) -> u32 {
+        word.wrapping_shr(self.shift())
+    }
+
+    /// The word with this number and nothing else.
+    #[inline]
+    #[must_use]
+    fn word(&self, number: u32) -> u32 {
+        number.wrapping_shl(self.shift())
+    }
 
     /// Where the word of `data` stands, until it is taken out or another one is, and the word.
     #[must_use]
@@ -71,6 +92,10 @@ pub trait Index: Sealed {
     fn glance_again(&mut self, data: u64) -> Glance<'_> {
         self.glance(data)
     }
+
+    /// Whether all of it lies in the near caches of a processor, once it is used: nothing has to be fetched ahead.
+    #[must_use]
+    fn is_near(&self) -> bool;
 
     /// Has the processor fetch what [`Index::look`] reads first, and does not wait for it. Tells where that is, for
     /// [`Index::spot`].
@@ -162,20 +187,28 @@ impl core::error::Error for OutOfRange {}
 #[derive(Clone, Debug)]
 pub struct Dense<S> {
     words: S,
+    shift: u32,
 }
 
 impl<S: AsRef<[u32]> + AsMut<[u32]>> Dense<S> {
     /// An empty index for ids below the number of lent words, whatever these held before.
     #[must_use]
     pub fn new(words: S) -> Self {
-        let mut index = Dense { words };
+        let mut index = Dense { words, shift: 0 };
         index.clear();
         index
     }
 }
 
 impl<S: AsRef<[u32]> + AsMut<[u32]>> Index for Dense<S> {
-    fn numbers_from(&mut self, _: u32) {}
+    fn numbers_from(&mut self, shift: u32) {
+        self.shift = shift;
+    }
+
+    #[inline]
+    fn shift(&self) -> u32 {
+        self.shift
+    }
 
     #[inline]
     fn look(&self, data: u64) -> Option<(usize, u32)> {
@@ -191,6 +224,11 @@ impl<S: AsRef<[u32]> + AsMut<[u32]>> Index for Dense<S> {
             Some(word) if *word != NIL => Glance::Here(place, word),
             _ => Glance::Absent,
         }
+    }
+
+    #[inline]
+    fn is_near(&self) -> bool {
+        size_of_val(self.words.as_ref()) <= NEAR
     }
 
     #[inline]

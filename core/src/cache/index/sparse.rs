@@ -16,7 +16,7 @@
 use core::fmt;
 
 use super::line::{Line, PLACES, STRIDE, Tag};
-use super::{Glance, Index, OutOfRange};
+use super::{Glance, Index, NEAR, OutOfRange};
 use crate::fetch::fetch_to_read;
 
 /// Consecutive ids with the same home.
@@ -93,13 +93,13 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>, D: AsRef<[u64]> + AsMut<[u64]>> Sparse<S,
     fn at_last(&self, data: u64) -> Option<u32> {
         let place = self.last.place;
         let line = if self.last.data == data { self.lines.as_ref().get(place / STRIDE) } else { None };
-        line?.words.get(place % STRIDE).copied()
+        line.map(|line| line.word(place))
     }
 
     /// The word at a place, whoever has it.
     #[inline]
     fn word_at(&mut self, place: usize) -> Option<&mut u32> {
-        self.lines.as_mut().get_mut(place / STRIDE)?.words.get_mut(place % STRIDE)
+        self.lines.as_mut().get_mut(place / STRIDE).map(|line| line.word_mut(place))
     }
 
     /// The place of an id, and its word, wherever it is from its home on.
@@ -113,7 +113,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>, D: AsRef<[u64]> + AsMut<[u64]>> Sparse<S,
             let mut tagged = line.tagged(tag);
             while tagged != 0 {
                 let place = tagged.trailing_zeros() as usize;
-                let word = *line.words.get(place)?;
+                let word = line.word(place);
                 if self.id(word) == Some(data) {
                     return Some((at * STRIDE + place, word));
                 }
@@ -131,10 +131,11 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>, D: AsRef<[u64]> + AsMut<[u64]>> Sparse<S,
     #[inline(always)]
     fn glance_home<'a>(lines: &'a mut S, ids: &D, shift: u32, (home, tag): (usize, Tag), data: u64) -> Glance<'a> {
         let Some(line) = lines.as_mut().get_mut(home) else { return Glance::Absent };
-        let (place, passed) = (line.first_tagged(tag), line.passed());
-        match line.words.get_mut(place) {
-            Some(word) if Self::is(ids, shift, *word, data) => Glance::Here(home * STRIDE + place, word),
-            None if passed == 0 => Glance::Absent,
+        match line.first_tagged(tag) {
+            Some(place) if Self::is(ids, shift, line.word(place), data) => {
+                Glance::Here(home * STRIDE + place, line.word_mut(place))
+            }
+            None if line.passed() == 0 => Glance::Absent,
             _ => Glance::Further,
         }
     }
@@ -188,7 +189,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>, D: AsRef<[u64]> + AsMut<[u64]>> Sparse<S,
     /// Makes a place free; gives its line.
     #[inline]
     fn take_out(&mut self, place: usize) -> usize {
-        self.lines.as_mut()[place / STRIDE].free(place % STRIDE);
+        self.lines.as_mut()[place / STRIDE].free(place);
         place / STRIDE
     }
 
@@ -204,15 +205,21 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>, D: AsRef<[u64]> + AsMut<[u64]>> Index for
     }
 
     #[inline]
+    fn shift(&self) -> u32 {
+        self.shift
+    }
+
+    #[inline]
     fn look(&self, data: u64) -> Option<(usize, u32)> {
         if let Some(word) = self.at_last(data) {
             return Some((self.last.place, word));
         }
         let (home, tag) = self.hash(data);
         let line = self.lines.as_ref().get(home)?;
-        let place = line.first_tagged(tag);
-        match line.words.get(place) {
-            Some(&word) if Self::is(&self.ids, self.shift, word, data) => Some((home * STRIDE + place, word)),
+        match line.first_tagged(tag) {
+            Some(place) if Self::is(&self.ids, self.shift, line.word(place), data) => {
+                Some((home * STRIDE + place, line.word(place)))
+            }
             None if line.passed() == 0 => None,
             _ => self.search(home, tag, data),
         }
@@ -254,6 +261,11 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>, D: AsRef<[u64]> + AsMut<[u64]>> Index for
     }
 
     #[inline]
+    fn is_near(&self) -> bool {
+        size_of_val(self.lines.as_ref()) + size_of_val(self.ids.as_ref()) <= NEAR
+    }
+
+    #[inline]
     fn fetch(&self, data: u64) -> usize {
         let (home, tag) = self.hash(data);
         if let Some(line) = self.lines.as_ref().get(home) {
@@ -266,17 +278,17 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>, D: AsRef<[u64]> + AsMut<[u64]>> Index for
     fn spot(&self, begin: usize) -> usize {
         let home = begin >> u8::BITS;
         let Some(line) = self.lines.as_ref().get(home) else { return NOWHERE };
-        let place = line.first_tagged(Tag::new(begin as u8));
-        let Some(&word) = line.words.get(place) else { return NOWHERE };
-        fetch_to_read(self.ids.as_ref().as_ptr().wrapping_add(word.wrapping_shr(self.shift) as usize));
+        let Some(place) = line.first_tagged(Tag::new(begin as u8)) else { return NOWHERE };
+        fetch_to_read(self.ids.as_ref().as_ptr().wrapping_add(self.number(line.word(place)) as usize));
         home * STRIDE + place
     }
 
     #[inline]
     fn glance_at(&mut self, place: usize, data: u64) -> Glance<'_> {
-        let line = self.lines.as_mut().get_mut(place / STRIDE);
-        match line.and_then(|line| line.word_mut(place % STRIDE)) {
-            Some(word) if Self::is(&self.ids, self.shift, *word, data) => Glance::Here(place, word),
+        match self.lines.as_mut().get_mut(place / STRIDE) {
+            Some(line) if line.is_taken(place) && Self::is(&self.ids, self.shift, line.word(place), data) => {
+                Glance::Here(place, line.word_mut(place))
+            }
             _ => Glance::Further,
         }
     }
@@ -302,8 +314,8 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>, D: AsRef<[u64]> + AsMut<[u64]>> Index for
     }
 
     fn enter(&mut self, data: u64, word: u32) -> usize {
-        let number = word.wrapping_shr(self.shift) as usize;
-        if let Some(id) = self.ids.as_mut().get_mut(number) {
+        let number = self.number(word);
+        if let Some(id) = self.ids.as_mut().get_mut(number as usize) {
             *id = data;
         }
         let (home, tag) = self.hash(data);
@@ -324,7 +336,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>, D: AsRef<[u64]> + AsMut<[u64]>> Index for
         self.last.place = NOWHERE;
         let (home, _) = self.hash(data);
         match self.lines.as_mut().get_mut(place / STRIDE) {
-            Some(line) if home == place / STRIDE && line.passed() == 0 => line.free(place % STRIDE),
+            Some(line) if home == place / STRIDE && line.passed() == 0 => line.free(place),
             _ => self.remove_from_row(place, data),
         }
     }
@@ -333,8 +345,8 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>, D: AsRef<[u64]> + AsMut<[u64]>> Index for
     fn pick(&mut self, data: u64, goes: impl FnOnce(u32) -> bool) -> Option<u32> {
         let (home, tag) = self.hash(data);
         let line = self.lines.as_mut().get_mut(home)?;
-        let place = line.first_tagged(tag);
-        let word = *line.words.get(place)?;
+        let place = line.first_tagged(tag)?;
+        let word = line.word(place);
         if line.passed() > 0 || !Self::is(&self.ids, self.shift, word, data) || !goes(word) {
             return None;
         }
