@@ -43,7 +43,7 @@ impl Extent {
     }
 
     pub(super) fn areas(&self) -> usize {
-        (self.stamps() + self.pairs() * LINE).next_multiple_of(PAGE)
+        in_pages(self.pairs().saturating_mul(LINE).saturating_add(self.stamps()))
     }
 
     /// With as many slots as a pair can have.
@@ -51,11 +51,17 @@ impl Extent {
         Extent { slots: self.slots.clamp(2, STAMPS).next_power_of_two(), ..self }
     }
 
-    /// Bytes of the segment: of addresses, not of memory.
+    /// Bytes of the segment: of addresses, not of memory; `usize::MAX` if they are more than can be counted, which no segment has.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.areas() + self.pairs() * self.usable().slots as usize * 2 * self.capacity()
+        let places = self.pairs().saturating_mul(self.usable().slots as usize * 2);
+        places.saturating_mul(self.capacity()).saturating_add(self.areas())
     }
+}
+
+/// So many bytes, and the rest of their last page, as far as that can be counted.
+fn in_pages(bytes: usize) -> usize {
+    bytes.checked_next_multiple_of(PAGE).unwrap_or(usize::MAX)
 }
 
 impl fmt::Display for Extent {
@@ -95,7 +101,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::boundary::{Agent, Fabric};
+    use crate::boundary::{Agent, Fabric, Unshared};
+    use crate::sys::segment::SegmentError;
 
     #[test]
     fn a_fabric_has_room_for_as_many_slots_as_it_takes() {
@@ -104,6 +111,22 @@ mod tests {
             let segment = Fabric::segment(extent).unwrap();
             assert_eq!(Fabric::attach(Arc::new(segment), extent, 1).unwrap().extent().slots, taken);
         }
+    }
+
+    #[test]
+    fn a_fabric_of_more_bytes_than_can_be_counted_is_refused() {
+        for ranks in [65_536, u32::MAX] {
+            let extent = Extent { ranks, slots: STAMPS, message: u32::MAX };
+            assert_eq!([extent.bytes(), Agent::bytes(extent)], [usize::MAX; 2], "{ranks}");
+            for made in [Fabric::segment(extent), Agent::segment(extent)] {
+                assert!(matches!(made, Err(SegmentError::Create { len: usize::MAX, .. })), "{ranks}: {made:?}");
+            }
+            assert!(matches!(Fabric::offer(extent), Err(Unshared::Make(_))), "{ranks}");
+        }
+        // Neither is a smaller segment taken for one of them.
+        let small = || Arc::new(Fabric::segment(Extent { ranks: 1, slots: 2, message: 64 }).unwrap());
+        let extent = Extent { ranks: 65_536, slots: STAMPS, message: u32::MAX };
+        assert!(Fabric::attach(small(), extent, 0).is_err() && Agent::attach(small(), extent).is_err());
     }
 
     #[test]

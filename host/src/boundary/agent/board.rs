@@ -33,7 +33,7 @@ pub(super) const LENGTH: usize = 3;
 
 /// Bytes that the boards of all ranks take behind a fabric.
 pub(super) fn bytes(extent: &Extent) -> usize {
-    extent.ranks as usize * board_bytes(extent)
+    board_bytes(extent).saturating_mul(extent.ranks as usize)
 }
 
 fn plan_bytes(extent: &Extent) -> usize {
@@ -46,7 +46,8 @@ fn inbox(extent: &Extent) -> usize {
 }
 
 fn board_bytes(extent: &Extent) -> usize {
-    inbox(extent) + extent.ranks as usize * extent.slots as usize * extent.capacity()
+    let slots = (extent.ranks as usize).saturating_mul(extent.slots as usize);
+    slots.saturating_mul(extent.capacity()).saturating_add(inbox(extent))
 }
 
 /// The board of a rank.

@@ -64,11 +64,11 @@ impl Agent {
         Segment::create("umbra-boundary", Agent::bytes(extent))
     }
 
-    /// Bytes of that segment: of addresses, not of memory.
+    /// Bytes of that segment: of addresses, not of memory; `usize::MAX` if they are more than can be counted.
     #[must_use]
     pub fn bytes(extent: Extent) -> usize {
         let extent = extent.usable();
-        extent.bytes() + board::bytes(&extent)
+        extent.bytes().saturating_add(board::bytes(&extent))
     }
 
     /// An agent for all ranks of a fabric whose segment was made by [`segment`](Self::segment).

@@ -105,7 +105,7 @@ impl Fabric {
     /// # Errors
     /// [`Unshared::Make`].
     pub fn offer(extent: Extent) -> Result<(Segment, Offer), Unshared> {
-        let made = Segment::create("umbra-boundary", extent.bytes() + LINE);
+        let made = Segment::create("umbra-boundary", extent.bytes().saturating_add(LINE));
         let (segment, drawn) = (made.map_err(|error| Unshared::Make(code_of(&error)))?, random::<16>());
         let drawn = drawn.map_err(|error| Unshared::Make(error.raw_os_error().unwrap_or(0)))?;
         let bytes = drawn.as_chunks::<8>().0;
@@ -128,7 +128,7 @@ impl Fabric {
             reference::Error::Process(_) => Unshared::Open(Errno::SRCH.raw_os_error()),
             _ => Unshared::Other,
         })?;
-        let segment = Segment::attach(opened, Mapping::ReadWrite, extent.bytes() + LINE);
+        let segment = Segment::attach(opened, Mapping::ReadWrite, extent.bytes().saturating_add(LINE));
         let segment = segment.map_err(|error| match error {
             SegmentError::NotSealed | SegmentError::TooSmall { .. } => Unshared::Other,
             error => Unshared::Map(code_of(&error)),
