@@ -105,12 +105,19 @@ impl Store {
         Store { fields: fields.to_vec(), cells, arrays, stages, spare, idle: vec![0; places], used: Usage::default() }
     }
 
+    /// Where a field on a block stands among all; behind them if there is none like it, which else would be one of another block.
     fn place(&self, block: u32, field: u16) -> usize {
-        block as usize * self.fields.len() + usize::from(field)
+        let (fields, field) = (self.fields.len(), usize::from(field));
+        if field < fields { block as usize * fields + field } else { self.idle.len() }
+    }
+
+    /// The same of its array of a stage.
+    fn at(&self, block: u32, field: u16, stage: usize) -> usize {
+        if stage < self.stages { self.place(block, field) * self.stages + stage } else { self.arrays.len() }
     }
 
     fn array(&self, block: u32, field: u16, stage: usize) -> Option<&[f64]> {
-        self.arrays.get(self.place(block, field) * self.stages + stage)?.as_deref()
+        self.arrays.get(self.at(block, field, stage))?.as_deref()
     }
 
     /// The arrays of one stage.
@@ -231,7 +238,7 @@ impl Fields for Stage<'_> {
     }
 
     fn values_mut(&mut self, block: u32, field: u16) -> Option<&mut [f64]> {
-        let at = self.store.place(block, field) * self.store.stages + self.stage;
+        let at = self.store.at(block, field, self.stage);
         self.store.arrays.get_mut(at)?.as_deref_mut()
     }
 
@@ -261,6 +268,26 @@ mod tests {
         assert!(store.values(0, 0, 0).is_none() && store.values(0, 0, 1).is_none(), "all stages together");
         assert_eq!(store.usage(), Usage { bytes: 0, peak: 64, allocations: 1, deallocations: 1 });
         assert_eq!(store.trim(), 64);
+    }
+
+    #[test]
+    fn a_field_or_a_stage_that_there_is_not_is_absent_and_no_other_is_taken_for_it() {
+        let mut store = Store::new(2, 4, &[Field::DENSE; 2], 2);
+        for (block, field) in [(0, 1), (1, 0), (1, 1)] {
+            store.allocate(block, field).unwrap();
+        }
+        let before = store.usage();
+        for (field, stage) in [(0, 2), (2, 0), (3, 1), (2, 2), (u16::MAX, 0), (0, usize::MAX)] {
+            assert_eq!(store.values(0, field, stage), None, "{field} {stage}");
+            let mut view = store.stage(stage);
+            assert!(view.values(0, field).is_none() && view.values_mut(0, field).is_none(), "{field} {stage}");
+        }
+        for field in [2, 3, u16::MAX] {
+            assert_eq!(store.two_stages(0, field, 0, 1), None);
+            store.set_idle(0, field, 7);
+            store.free(0, field);
+        }
+        assert_eq!((store.usage(), store.idle(1, 0), store.idle(0, 2)), (before, 0, 0));
     }
 
     #[test]
