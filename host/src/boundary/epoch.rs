@@ -9,7 +9,7 @@ use umbra_core::time::{Lapse, Time};
 use super::balance::is_refined;
 use super::build::{self, channels};
 use super::error::{BoundaryError, Late};
-use super::fields::Field;
+use super::fields::{Field, NoMemory};
 use super::levels::Levels;
 use super::mesh::Mesh;
 use super::overdue::ASK;
@@ -19,6 +19,7 @@ use super::scope::Half;
 use super::settings::Settings;
 use super::tasks::{Boundary, Machine};
 use super::transport::{Transport, TransportError};
+use crate::sys::heap;
 
 impl<T: Transport> Boundary<T> {
     /// Builds the channels of a mesh, and compares them with those of all peers. All ranks do this together.
@@ -95,8 +96,13 @@ impl<T: Transport> Boundary<T> {
         self.head = vec![0; self.machine.head_bytes()];
         let local = self.machine.local().0;
         let between = (0..).zip(self.machine.entries()).filter(|(at, e)| local.contains(at) || e.step.crosses());
-        let largest = between.map(|(_, entry)| entry.count).max();
-        self.between = vec![0.0; largest.unwrap_or(0) as usize];
+        let largest = between.map(|(_, entry)| entry).max_by_key(|entry| entry.count);
+        let (count, key) = largest.map_or((0, None), |entry| (entry.count as usize, Some(entry.key)));
+        let none = |_| {
+            let (block, field) = key.map_or((0, 0), |key| (key.receiver, key.field));
+            BoundaryError::NoMemory { rank: self.transport.rank(), what: NoMemory { block, field } }
+        };
+        self.between = heap::filled(0.0, count).map_err(none)?;
         let epoch = self.machine.config().epoch;
         self.transport.plans(epoch, self.machine.peers(), self.machine.entries())?;
         let before = std::mem::replace(&mut self.shown, self.machine.peers().iter().map(Peer::rank).collect());
@@ -301,4 +307,26 @@ fn machine_of(
     let deadline = settings.deadline.map(lapse);
     let Settings { kind, smallest_slot: smallest, largest_slot: largest, .. } = settings;
     Ok(Machine::new(lent, Config { epoch, kind, slots: transport.slots(), smallest, largest, deadline })?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use umbra_core::boundary::Shape;
+
+    use super::*;
+    use crate::boundary::{Extent, Fabric, Grid};
+
+    #[test]
+    fn a_field_whose_strips_find_no_memory_is_refused_by_its_name() {
+        let shape = Shape::new([4, 4, 1], [2, 2, 0]).unwrap();
+        let mesh = Grid::new(shape, [2, 2, 1], [true; 3], 1);
+        let fields = [Field::DENSE, Field { components: u32::MAX, ..Field::DENSE }];
+        let extent = Extent { ranks: 1, slots: 2, message: 4096 };
+        let fabric = Fabric::attach(Arc::new(Fabric::segment(extent).unwrap()), extent, 0).unwrap();
+        let built = Boundary::build(&mesh, &fields, fabric, Settings::default()).map(drop);
+        let refused = matches!(built, Err(BoundaryError::NoMemory { rank: 0, what: NoMemory { field: 1, .. } }));
+        assert!(refused || heap::has(u64::from(u32::MAX) * 8), "{built:?}");
+    }
 }
