@@ -76,7 +76,7 @@ pub const fn broadcast<'a>(members: &'a [Node], value: &'a [u8]) -> Call<'a> {
 /// A call of [`GATHER`], of values with so many bytes together at most.
 #[must_use]
 pub const fn gather(members: &[Node], bytes: u32) -> Call<'_> {
-    let caps = Caps { header: 0, data: bytes + ENTRY as u32 * members.len() as u32 };
+    let caps = Caps { header: 0, data: bytes.saturating_add(ENTRY as u32 * members.len() as u32) };
     Call { callback: Tag::of(GATHER), caps, mode: Mode::ORDERED, ..Call::new(Tag::of(GATHER), members) }
 }
 
@@ -284,6 +284,14 @@ impl Member {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn room_for_values_that_is_more_than_can_be_said_is_not_taken_for_less() {
+        let members = [0, 1, 2].map(Node);
+        for (bytes, room) in [(0, 24), (u32::MAX - 24, u32::MAX), (u32::MAX - 23, u32::MAX), (u32::MAX, u32::MAX)] {
+            assert_eq!(gather(&members, bytes).caps.data, room, "{bytes}");
+        }
+    }
 
     #[test]
     fn entries_that_are_cut_short_end_the_list() {

@@ -89,9 +89,10 @@ impl Shape {
         if self.members == 0 { 1 } else { self.all / self.members as u32 }
     }
 
-    /// The first so many members of every place.
+    /// The first so many members of every place; all of them, if a place has fewer.
     #[must_use]
     pub fn residents(self, each: u32) -> Vec<Node> {
+        let each = each.min(self.members.into());
         let firsts = (0..self.places()).map(|place| place * u32::from(self.members));
         firsts.flat_map(|first| (first..first + each).map(Node)).collect()
     }
@@ -158,6 +159,15 @@ pub fn below(parents: &[u32]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_place_has_more_residents_than_members() {
+        let shape = Shape::new(4).joined(0, 3);
+        assert_eq!(shape.residents(2), [0, 1, 4, 5, 8, 9].map(Node));
+        for each in [4, 5, 1000, u32::MAX] {
+            assert!(shape.residents(each).into_iter().eq(shape.nodes()), "{each}");
+        }
+    }
 
     #[test]
     fn places_that_cannot_be_are_refused() {
