@@ -53,6 +53,14 @@ fn a_text_without_an_end_is_refused() {
 }
 
 #[test]
+fn only_processes_that_are_started_count_against_those_that_may_be() {
+    let scratch = Scratch::new("ranks");
+    // As many ranks as there can be, on one of the two hosts.
+    let output = scratch.stencil(&["--extents", "64,64", "--source", "ranks", "--ranks", "1000", "--agent", "none"]);
+    assert!(said(&output).starts_with("error: no executable at none: "), "{output:?}");
+}
+
+#[test]
 fn slots_that_nobody_chose_suffice_for_the_largest_group() {
     let scratch = Scratch::new("largest");
     // The first bricks are computed from themselves, and the last ones also from many that are far behind.

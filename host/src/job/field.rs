@@ -48,11 +48,13 @@ impl FieldJob {
     pub fn start(options: &Options, spread: Spread) -> Result<FieldJob, JobError> {
         let (ranks, deadline) = (spread.holders, options.deadline);
         let options = Options { hosts: 2, service_processes: 1, ranks, shadows: 1, site: None, ..options.clone() };
-        let mut launcher = Launcher::new(&options)?;
-        for sp in [READERS, HOLDERS] {
+        // The rank of the first host is this process.
+        let agents = [READERS, HOLDERS];
+        let mut launcher = Launcher::of_processes(&options, agents.len() as u64 + u64::from(ranks))?;
+        for sp in agents {
             launcher.start_agent(sp)?;
         }
-        let agents = [READERS, HOLDERS].into_iter().filter_map(Peer::service).collect();
+        let agents = agents.into_iter().filter_map(Peer::service).collect();
         await_each(&mut launcher, Phase::Agents, deadline, agents, &mut || Ok(true), |news| match news {
             News::Mark(peer, mark) if mark.step == Step::Listening as u8 => Some(*peer),
             _ => None,

@@ -118,7 +118,12 @@ impl Launcher {
     /// # Errors
     /// [`JobError`].
     pub fn new(options: &Options) -> Result<Launcher, JobError> {
-        options.check()?;
+        Self::of_processes(options, options.processes())
+    }
+
+    /// The same for a job that starts so many processes here, whatever the counts say.
+    pub(super) fn of_processes(options: &Options, processes: u64) -> Result<Launcher, JobError> {
+        options.check_for(processes)?;
         if options.data_path.rdma().is_some() {
             // Before any process is started: each of them would say the same.
             match (&options.device, &options.site) {

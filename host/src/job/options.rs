@@ -196,6 +196,11 @@ impl Options {
     /// # Errors
     /// [`OptionsError`] naming the option.
     pub fn check(&self) -> Result<(), OptionsError> {
+        self.check_for(self.processes())
+    }
+
+    /// The same of a job that starts so many processes here, whatever the counts say.
+    pub(super) fn check_for(&self, processes: u64) -> Result<(), OptionsError> {
         let counts = [("hosts", self.hosts()), ("service-processes", self.per_dpu()), ("ranks", self.ranks)];
         if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {
             return Err(OptionsError::Zero(name));
@@ -212,8 +217,6 @@ impl Options {
         if self.silence.is_some_and(|silence| silence.is_zero()) {
             return Err(OptionsError::Zero("silence"));
         }
-        let agents = self.agents().saturating_sub(self.agents_elsewhere());
-        let processes = u64::from(agents) + u64::from(self.world_size());
         if processes > Self::PROCESSES_MAX {
             return Err(OptionsError::TooManyProcesses { processes, max: Self::PROCESSES_MAX });
         }
@@ -244,6 +247,12 @@ impl Options {
             Ok(_) => Err(JobError::NotAFile(path)),
             Err(error) => Err(JobError::Input { path, error }),
         }
+    }
+
+    /// Processes that the job starts here.
+    pub(super) fn processes(&self) -> u64 {
+        let agents = self.agents().saturating_sub(self.agents_elsewhere());
+        u64::from(agents) + u64::from(self.world_size())
     }
 
     /// Hosts that have ranks.
