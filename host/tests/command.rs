@@ -323,6 +323,15 @@ fn the_simulator_tells_in_order_what_happened_when() {
 }
 
 #[test]
+fn the_simulator_starts_no_thread_for_a_bar_that_nobody_sees() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_umbra"));
+    // A stack for which no machine has addresses.
+    command.args(["sim", "--hosts", "2", "--schedules", "2"]).env("RUST_MIN_STACK", (1_u64 << 46).to_string());
+    let output = command.output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
 fn what_the_simulator_cannot_do_is_a_usage_error() {
     assert!(refused(&["sim", "--kill", "sp:99@1ms"], 2).contains("sp:99"));
     for args in [["--kill", "sp:3"], ["--cut", "sp:1@2ms"], ["--loss", "101"], ["--hosts", "0"], ["--schedules", "0"]] {

@@ -139,3 +139,37 @@ fn a_bar_grows_on_a_terminal_and_is_gone_in_the_end() {
     assert!(!shown[last..].contains("time steps"), "{shown:?}");
     assert_eq!(on_terminal(&["40", "--quiet"]), "");
 }
+
+/// A stack for which no machine has addresses.
+const NO_STACK: u64 = 1 << 46;
+
+#[test]
+fn a_run_that_can_start_no_thread_says_so() {
+    let small = SMALL.iter().filter(|&&argument| argument != "--threads").chain(&["3"]);
+    let mut processes = Command::new(env!("CARGO_BIN_EXE_umbra"));
+    processes.arg("advect").args(small).stdin(Stdio::null());
+    let runs = [umbra(&["3"]), umbra(&["3", "--transport", "agent"]), processes];
+    for (mut command, of) in runs.into_iter().zip(["rank 0", "the agent", "rank 0"]) {
+        let output = command.env("RUST_MIN_STACK", NO_STACK.to_string()).output().unwrap();
+        let said = said(&output);
+        let is_told = said.starts_with(&format!("error: {of}")) && said.contains(" thread");
+        assert!(output.status.code() == Some(1) && is_told, "{}: {said}", output.status);
+    }
+}
+
+#[test]
+fn no_rank_waits_for_one_whose_thread_cannot_be_started() {
+    // Some of the stacks have addresses, and not all.
+    let limited = "ulimit -v 6291456 && exec \"$@\"";
+    for transport in ["shm", "agent"] {
+        let mut command = Command::new("sh");
+        command.args(["-c", limited, "sh", env!("CARGO_BIN_EXE_umbra"), "advect", "--threads", "-n", "16"]);
+        command.args(["--timeout", "1000s", "--transport", transport]).env("RUST_MIN_STACK", (1 << 30).to_string());
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        ended(&mut child);
+        let output = child.wait_with_output().unwrap();
+        let said = said(&output);
+        let is_told = said.starts_with("error: rank ") && said.contains("its thread cannot be started: ");
+        assert!(output.status.code() == Some(1) && is_told, "{transport}, {}: {said}", output.status);
+    }
+}

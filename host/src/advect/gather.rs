@@ -1,8 +1,8 @@
 //! A run of all ranks, as threads, and what they say together.
 
-use std::sync::Arc;
 use std::sync::mpsc;
-use std::thread::ScopedJoinHandle;
+use std::sync::{Arc, OnceLock};
+use std::thread::{Builder, ScopedJoinHandle};
 
 use umbra_core::atomic::{AtomicU32, Ordering};
 
@@ -48,6 +48,8 @@ pub fn run(options: &Options, mut tell: impl FnMut(Progress)) -> Result<Outcome,
     let extent = options.extent()?;
     let segment = Arc::new(if options.agent { Agent::segment(extent) } else { Fabric::segment(extent) }?);
     let ended = AtomicU32::new(0);
+    // Whether all ranks are there: one that began without another would wait for it.
+    let all_there: OnceLock<bool> = OnceLock::new();
     let outcomes = std::thread::scope(|scope| -> Result<Vec<RankOutcome>, AdvectError> {
         let (said, hear) = mpsc::channel();
         let agent = if options.agent {
@@ -55,23 +57,35 @@ pub fn run(options: &Options, mut tell: impl FnMut(Progress)) -> Result<Outcome,
             // It has all ranks before any of them can look for itself.
             agent.look()?;
             // Should it fail, the ranks look out for themselves, and the run has not been what was asked for.
-            Some(scope.spawn(move || agent.attend(|| ended.load(Ordering::Relaxed) < options.ranks)))
+            let attend = move || agent.attend(|| ended.load(Ordering::Relaxed) < options.ranks);
+            let started = Builder::new().name("agent".to_owned()).spawn_scoped(scope, attend);
+            Some(started.map_err(|error| AdvectError::Agent(not_started(&error)))?)
         } else {
             None
         };
-        let threads: Vec<_> = (0..options.ranks)
-            .map(|rank| {
-                let (segment, said) = (segment.clone(), said.clone());
-                let ended = Ended(&ended);
-                scope.spawn(move || {
-                    let _ended = ended;
-                    run_within(options, rank, segment, |cycles| {
-                        // Whether anybody listens changes nothing.
-                        let _ = said.send(Progress { rank, cycles });
-                    })
+        let start = |rank| {
+            let (segment, said, all_there) = (segment.clone(), said.clone(), &all_there);
+            let ended = Ended(&ended);
+            let work = move || {
+                let _ended = ended;
+                if !*all_there.wait() {
+                    return Err(AdvectError::Ended { rank, why: "another rank cannot begin".to_owned() });
+                }
+                run_within(options, rank, segment, |cycles| {
+                    // Whether anybody listens changes nothing.
+                    let _ = said.send(Progress { rank, cycles });
                 })
-            })
-            .collect();
+            };
+            let started = Builder::new().name(format!("rank {rank}")).spawn_scoped(scope, work);
+            started.map_err(|error| AdvectError::Ended { rank, why: not_started(&error) })
+        };
+        let threads: Result<Vec<_>, _> = (0..options.ranks).map(start).collect();
+        let _ = all_there.set(threads.is_ok());
+        if threads.is_err() {
+            // The agent does not wait for those that were not started.
+            ended.store(options.ranks, Ordering::Relaxed);
+        }
+        let threads = threads?;
         drop(said);
         hear.into_iter().for_each(&mut tell);
         let ended = |rank| AdvectError::Ended { rank, why: "its thread panicked".to_owned() };
@@ -84,6 +98,11 @@ pub fn run(options: &Options, mut tell: impl FnMut(Progress)) -> Result<Outcome,
         Ok(outcomes)
     });
     outcomes.map(summary)
+}
+
+/// Why there is no thread.
+fn not_started(error: &std::io::Error) -> String {
+    format!("its thread cannot be started: {error}")
 }
 
 /// Counts a rank that has ended, however it did.

@@ -88,12 +88,14 @@ impl How {
         }
         let awaited = format!("waiting for a process that {} as {:?}", missing(role), self.name);
         let (over, is_over) = channel();
-        std::thread::spawn(move || {
+        let say = move || {
             if is_over.recv_timeout(MOMENT) == Err(RecvTimeoutError::Timeout) {
                 // Nothing is lost without it.
                 let _ = writeln!(anstream::stderr(), "{awaited}");
             }
-        });
+        };
+        // Nor without the thread.
+        std::thread::Builder::new().name("waiting".to_owned()).spawn(say).ok()?;
         Some(over)
     }
 

@@ -100,7 +100,7 @@ impl Bars {
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(20));
         let phase = all.add(ProgressBar::new_spinner());
         phase.set_style(style("  {spinner:.cyan} {msg}"));
-        phase.enable_steady_tick(Duration::from_millis(80));
+        turn(&phase, Duration::from_millis(80));
         Bars { all, phase, reads: None, agents: BTreeMap::new(), planned: 0, processes: 0, ready: 0 }
     }
 
@@ -169,6 +169,13 @@ impl Bars {
         if let Some(bar) = self.reads.take() {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// Has a bar move by itself, where a thread can be had for that: indicatif panics without one.
+pub(super) fn turn(bar: &ProgressBar, every: Duration) {
+    if std::thread::Builder::new().spawn(|| ()).is_ok() {
+        bar.enable_steady_tick(every);
     }
 }
 

@@ -13,6 +13,7 @@ use umbra::sim::{self, Options, Outcome, Scripted, Sent};
 use umbra_core::peer::WorldRank;
 use umbra_core::time::Lapse;
 
+use super::progress::turn;
 use super::table::{Set, Table};
 use super::{Done, Failure, Out, code_of, paint, print_json, verdict};
 
@@ -131,11 +132,13 @@ impl Sim {
     }
 
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
-        let bar = ProgressBar::with_draw_target(Some(self.schedules), ProgressDrawTarget::stderr_with_hz(5));
-        if self.schedules == 1 || !std::io::stderr().is_terminal() {
-            bar.set_draw_target(ProgressDrawTarget::hidden());
-        }
-        bar.enable_steady_tick(Duration::from_millis(200));
+        let bar = if self.schedules > 1 && std::io::stderr().is_terminal() {
+            let bar = ProgressBar::with_draw_target(Some(self.schedules), ProgressDrawTarget::stderr_with_hz(5));
+            turn(&bar, Duration::from_millis(200));
+            bar
+        } else {
+            ProgressBar::hidden()
+        };
         let mut all = All::default();
         for seed in (self.seed..=u64::MAX).take(usize::try_from(self.schedules).unwrap_or(usize::MAX)) {
             let options = self.options(seed);

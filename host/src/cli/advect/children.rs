@@ -12,6 +12,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, mpsc};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -148,7 +149,7 @@ pub(super) fn run(
         let output = child.stdout.take();
         ranks.0.push(child);
         let said = said.clone();
-        std::thread::spawn(move || {
+        let hear = move || {
             let lines = output.map(|output| BufReader::new(output).lines());
             for line in lines.into_iter().flatten().map_while(Result::ok) {
                 let parsed = serde_json::from_str::<Line>(&line).map_err(|_| line);
@@ -158,7 +159,9 @@ pub(super) fn run(
             }
             // Nobody listens any more if the run has failed.
             let _ = said.send((rank, None));
-        });
+        };
+        let heard = Builder::new().name(format!("rank {rank}")).spawn(hear);
+        heard.map_err(|error| ended(rank, format!("no thread can be started that hears it: {error}")))?;
     }
     drop(said);
     if matches!(way, Way::Verbs(_)) {
