@@ -136,14 +136,19 @@ impl<'a, C: Cache, S: Source + ?Sized> Driver<'a, '_, C, S> {
                     self.state.loading.push(data);
                     self.state.foresight.begun(data);
                     let load = Load::new(slot, data, bytes, self.news.clone());
-                    // There is room for a load of each slot, and for each group.
+                    // There is room for a load of each slot.
                     self.to_load.try_send(load).map_err(|error| self.refused(&error))?;
                 }
                 Next::Ready { number, group } => {
                     self.state.waits += u64::from(waited);
                     let ready = self.ready(number, group)?;
                     self.state.computing += 1;
-                    self.to_compute.try_send(ready).map_err(|error| self.refused(&error))?;
+                    self.to_compute.try_send(ready).map_err(|error| match error {
+                        TrySendError::Full(_) => {
+                            RunError::Active { active: self.to_compute.capacity().unwrap_or(usize::MAX) }
+                        }
+                        closed => self.refused(&closed),
+                    })?;
                 }
                 Next::Ended { number } => {
                     return Err(RunError::Cache(format!("group {number} has ended by itself").into()));
@@ -235,7 +240,7 @@ impl<'a, C: Cache, S: Source + ?Sized> Driver<'a, '_, C, S> {
     fn refused<T>(&self, error: &TrySendError<T>) -> RunError {
         match error {
             TrySendError::Closed(_) => self.abandoned(),
-            TrySendError::Full(_) => RunError::Cache("more is under way than there are slots and groups".into()),
+            TrySendError::Full(_) => RunError::Cache("more is loaded than there are slots".into()),
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use umbra_core::stencil::{self, GroupError, PreparedError, SubmitError, UsageError};
 
 use super::LoadError;
+use crate::quantity::counted;
 use crate::sys::heap::NoMemory;
 
 /// What went wrong while points were computed.
@@ -86,8 +87,17 @@ pub enum RunError {
         /// Why.
         error: ComputeError,
     },
+    /// The cache lets more groups have their slots at the same time than the run was told.
+    #[error(
+        "more than {active} groups have all their slots: tell the run of as many as the cache lets have them (`active`)"
+    )]
+    Active {
+        /// What the run was told, as far as there are groups.
+        active: usize,
+    },
     /// Nothing happened for too long.
-    #[error("nothing happened for {waited:?}: {loading} loads and {computing} points are under way{}",
+    #[error("nothing happened for {waited:?} with {} and {} under way{}: see what keeps them, or wait longer",
+        counted(*loading as u64, "load", "loads"), counted(*computing as u64, "point", "points"),
         .input.map(|data| format!(", among them the load of input {data}")).unwrap_or_default())]
     Late {
         /// How long.

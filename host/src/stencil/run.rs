@@ -290,6 +290,24 @@ mod tests {
         assert_eq!(progress.done, 3);
     }
 
+    #[test]
+    fn a_run_that_was_told_of_fewer_groups_than_its_cache_lets_begin_says_so() {
+        let groups: Groups = [[], []].into_iter().collect();
+        let source = |_: u64, _: &mut [u8], _: Instant| Ok(());
+        let mut cache = Plan { active: 2, window: 2, horizon: 2 }.cache(1, 1, vec![Input::UNBOUNDED], Unknown).unwrap();
+        let (source, memory, stop) = (&source, &mut [0], Stop::default());
+        let deadline = Duration::from_secs(20);
+        let run = Run { groups: &groups, source, memory, slot_bytes: 1, active: 1, loads: 1, deadline, stop };
+        // Nobody takes what is ready before the run has ended.
+        let wait = |points: Points<'_, _>| {
+            while !points.is_closed() {
+                thread::yield_now()
+            }
+        };
+        let error = run.with(&mut cache, &mut (), wait).map(drop).unwrap_err();
+        assert!(matches!(error, RunError::Active { active: 1 }), "{error}");
+    }
+
     /// A run with a cache in which a group is that needs no slot.
     fn refused<C: Cache>(cache: &mut C) {
         cache.submit(7, &[]).unwrap();

@@ -96,7 +96,8 @@ pub enum FieldError {
         error: io::Error,
     },
     /// The file would not fit.
-    #[error("{}: {} are needed, and {} are free there", path.display(), Bytes(*need), Bytes(*free))]
+    #[error("{}: {} are needed, {} more than are free there: free some, or name another place", path.display(), Bytes(*need),
+        Bytes(need.saturating_sub(*free)))]
     NoSpace {
         /// The file.
         path: PathBuf,
@@ -363,6 +364,13 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
     use super::*;
+
+    #[test]
+    fn how_much_a_file_lacks_is_told_however_little_it_is() {
+        let (path, free) = (PathBuf::from("a.npy"), 2 << 20);
+        let error = FieldError::NoSpace { path, need: free + 128, free }.to_string();
+        assert!(error.starts_with("a.npy: 2.00 MiB are needed, 128 B more than are free there: "), "{error}");
+    }
 
     #[test]
     fn a_field_is_in_memory_where_the_system_says_that_files_are() {
