@@ -326,7 +326,7 @@ fn the_simulator_tells_in_order_what_happened_when() {
 fn the_simulator_starts_no_thread_for_a_bar_that_nobody_sees() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_umbra"));
     // A stack for which no machine has addresses.
-    command.args(["sim", "--hosts", "2", "--schedules", "2"]).env("RUST_MIN_STACK", (1_u64 << 46).to_string());
+    command.args(["sim", "--hosts", "2", "--schedules", "2"]).env("RUST_MIN_STACK", (1_u64 << 48).to_string());
     let output = command.output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }

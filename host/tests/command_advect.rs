@@ -141,7 +141,7 @@ fn a_bar_grows_on_a_terminal_and_is_gone_in_the_end() {
 }
 
 /// A stack for which no machine has addresses.
-const NO_STACK: u64 = 1 << 46;
+const NO_STACK: u64 = 1 << 48;
 
 #[test]
 fn a_run_that_can_start_no_thread_says_so() {
