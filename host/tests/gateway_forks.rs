@@ -7,18 +7,23 @@
 mod another;
 mod gateways;
 
+use std::io::ErrorKind;
+use std::net::{TcpListener, TcpStream};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use umbra::channel::{self, Attributes, Channel, SendOptions, Timeout, WaitMode};
-use umbra::gateway::{Error, RemoteChannel, RemotePool, RemoteStreams};
+use umbra::gateway::{Error, RemoteChannel, RemotePool, RemoteStreams, Server};
+use umbra::link::Listener;
 use umbra::pool::{self, Pool};
 use umbra::stream::{self, Adapter, Mode, ReceiveOptions};
 
 use another::until;
-use gateways::{LONG, NOW, gateways, serve};
+use gateways::{LONG, NOW, gateways, secret, serve, text};
 
 /// A child of this process, which is killed at the latest when this is dropped.
 struct Child(i32);
@@ -110,6 +115,24 @@ fn a_gateway_ends_for_its_clients_while_a_child_lives() {
     for _ in 0..2 {
         assert_eq!(ends.recv_timeout(Duration::from_secs(20)), Ok(true));
     }
+}
+
+#[test]
+fn nobody_waits_at_the_door_of_a_gateway_that_has_ended_while_a_child_lives() {
+    let (server, address) = serve();
+    let child = Child::lives();
+    drop(server);
+    let refused = TcpStream::connect(text(&address)).map(drop).map_err(|error| error.kind());
+    assert_eq!(refused, Err(ErrorKind::ConnectionRefused));
+    // Nor is anybody in the way of the next one there.
+    let _next = TcpListener::bind(text(&address)).unwrap();
+    let path = SocketAddr::from_abstract_name(umbra::uid::draw().unwrap().to_le_bytes()).unwrap();
+    let server = Server::start(Listener::Unix(UnixListener::bind_addr(&path).unwrap()), secret()).unwrap();
+    let other = Child::lives();
+    drop(server);
+    let refused = UnixStream::connect_addr(&path).map(drop).map_err(|error| error.kind());
+    assert_eq!(refused, Err(ErrorKind::ConnectionRefused));
+    assert!(child.is_there() && other.is_there(), "they did not wait for its end");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use umbra_core::atomic::{AtomicUsize, Ordering};
 
 use super::error::{Error, system};
 use super::serve::serve;
-use super::under_way::UnderWay;
+use super::under_way::{UnderWay, shut};
 use crate::link::Listener;
 use crate::secret::Secret;
 use crate::sys::fork;
@@ -126,6 +126,8 @@ fn accept(listener: &Listener, secret: &Secret, ended: &OwnedFd, lines: &Arc<Ato
             threads.extend(thread::Builder::new().name("umbra gateway line".to_owned()).spawn(serving));
         }
     }
+    // A child that was forked off may hold it on: who came there would wait for nobody.
+    shut(listener);
     for thread in threads {
         // A thread that panicked has ended, too.
         let _ = thread.join();

@@ -57,7 +57,7 @@ impl Known {
     }
 }
 
-/// Shuts the socket of a line, whoever else holds it.
+/// Shuts the socket of a line, or one at which lines are accepted, whoever else holds it.
 pub(super) fn shut(socket: impl AsFd) {
     // One that has no peer any more is as good as shut.
     let _ = rustix::net::shutdown(socket, Shutdown::Both);
