@@ -952,7 +952,8 @@ int umbra_pool_alloc(umbra_pool pool, uint64_t length, uint32_t kind, uint64_t t
 int umbra_allocation_free(umbra_pool pool, umbra_allocation allocation);
 /* Where it is in this process, and how long. */
 int umbra_allocation_look(umbra_pool pool, umbra_allocation allocation, void **address, uint64_t *length);
-/* Copies length bytes out of it, or into it; -UMBRA_EBOUNDS: they are not inside. Others may change them meanwhile. */
+/* Copies length bytes out of it, or into it; -UMBRA_EBOUNDS: they are not inside. Others may change them meanwhile. On another host
+ * this goes by pieces: after -UMBRA_ETIMEOUT some of them are copied. With a timeout of 0 each piece is one try. */
 int umbra_allocation_read(umbra_pool pool, umbra_allocation allocation, uint64_t offset, void *buffer, size_t length,
                           uint64_t timeout_ms);
 int umbra_allocation_write(umbra_pool pool, umbra_allocation allocation, uint64_t offset, const void *from, size_t length,

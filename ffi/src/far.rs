@@ -18,7 +18,7 @@ impl From<Error> for Failure {
             Error::Pool(error) => return error.into(),
             Error::Reference(error) => return error.into(),
             Error::NoGateway(_) | Error::NotRegistered(_) => Code::NoGateway,
-            Error::Busy(_) | Error::Unreached(_) => Code::Status(Status::Timeout),
+            Error::Busy(_) | Error::Unreached(_) | Error::Partly { .. } => Code::Status(Status::Timeout),
             Error::TooLarge { .. } => Code::Never,
             Error::System(_) => Code::System,
             Error::Refused { code, .. } => match code {

@@ -136,16 +136,16 @@ impl<D: Doubts> Client<D> {
         }
     }
 
-    /// Begins to open the line.
-    pub fn open(&mut self, deadline: Time, now: Time) {
-        self.limit = deadline.max(now) + GRACE;
-        self.deadline = if deadline > now { deadline } else { self.limit };
+    /// Begins to open the line, for a call that began at this time: now, or when it began to wait for its turn.
+    pub fn open(&mut self, deadline: Time, began: Time) {
+        self.limit = deadline.max(began) + GRACE;
+        self.deadline = if deadline > began { deadline } else { self.limit };
         (self.asks, self.stage) = (false, Stage::Ready);
     }
 
-    /// Begins a call.
-    pub fn ask(&mut self, deadline: Time, now: Time) {
-        self.open(deadline, now);
+    /// Begins a call, as [`open`](Self::open) does.
+    pub fn ask(&mut self, deadline: Time, began: Time) {
+        self.open(deadline, began);
         self.asks = true;
         if self.life.is_none() && self.ends_with_its_line && self.is_open {
             self.stage = Stage::Over(Err(Failure::Lost));

@@ -55,6 +55,16 @@ pub enum Error {
     /// Other calls with the same handle have all its lines, until some time after the deadline.
     #[error("gateway of host {0:#x}: other calls use all lines of the handle: use another handle, or fewer threads")]
     Busy(u64),
+    /// The time was over between two pieces of a range; the last bytes of it were copied.
+    #[error("gateway of host {host:#x} copied {copied} of {len} bytes before the deadline: wait longer, or copy fewer")]
+    Partly {
+        /// Whose.
+        host: u64,
+        /// Bytes that were copied.
+        copied: usize,
+        /// Bytes of the range.
+        len: usize,
+    },
     /// The request was not queued.
     #[error("gateway of host {host:#x}: {why}")]
     NotSent {
@@ -100,7 +110,7 @@ impl Error {
             Error::NoGateway(_) => "CHANNEL_NO_GATEWAYS",
             Error::AlreadyRegistered(_) => "CHANNEL_GATEWAY_ALREADY_REGISTERED",
             Error::NotRegistered(_) => "CHANNEL_GATEWAY_NOT_REGISTERED",
-            Error::Busy(_) | Error::Unreached(_) => "TIMEOUT",
+            Error::Busy(_) | Error::Unreached(_) | Error::Partly { .. } => "TIMEOUT",
             Error::Silent(_) => "CHANNEL_GATEWAY_TRANSPORT_WAIT_TIMEOUT",
             Error::Lost { .. } | Error::NotSent { .. } | Error::Answer(_) | Error::System(_) => "FAILURE",
             Error::Refused { code, .. } => code,

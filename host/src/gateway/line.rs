@@ -155,6 +155,8 @@ pub(super) struct Line {
     up: Option<Up>,
     /// Parties that came to a barrier through it and have not received their numbers through it.
     pub(super) counted: Counted,
+    /// When the next call began, if it had to wait for the line.
+    pub(super) waited_since: Option<Time>,
     buffer: Vec<u8>,
     answer: Vec<u8>,
     /// Of the process whose it is. What a child said over it would break it for its parent.
@@ -174,6 +176,7 @@ impl Line {
             client: Client::new(doubts, opening.ends_with_its_line()),
             up: None,
             counted: Counted::default(),
+            waited_since: None,
             buffer: vec![0; BODY_MAX],
             answer: Vec::new(),
         }
@@ -203,7 +206,7 @@ impl Line {
             self.client.on_gone();
             self.up = None;
         }
-        self.client.ask(deadline, now());
+        self.client.ask(deadline, self.waited_since.take().unwrap_or_else(now));
         self.carry_out(Some(request), (Timeout::Now, deadline), why.unwrap_or(Close::Local))?;
         self.read(read)
     }

@@ -1,7 +1,8 @@
 //! The lines of a handle that many threads use: each call has one to itself.
 //!
 //! A call takes a line that no other one uses, or makes one; a call that waits at its gateway holds up no other one. Where
-//! there are as many as may be, it waits for one to come back, as long as it would wait for an answer.
+//! there are as many as may be, it waits for one to come back, as long as it would wait for an answer; for that it waits only
+//! what is left then.
 //!
 //! A child that was forked off has lines of its own: over those of its parent it would talk in the parent's name, and some of
 //! them are in the hands of threads that the child lacks.
@@ -135,8 +136,7 @@ impl Lines {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn turn(&self, deadline: Time) -> Result<Turn<'_>, Error> {
-        let until = deadline.max(now()) + GRACE;
+    fn turn(&self, until: Time) -> Result<Turn<'_>, Error> {
         let mut kept = self.lock();
         while kept.taken >= self.most {
             let left = until.since(now());
@@ -176,9 +176,10 @@ impl Lines {
         deadline: Time,
         act: impl FnOnce(&mut Line) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let lines = self.own();
-        let _turn = lines.turn(deadline)?;
+        let (lines, began) = (self.own(), now());
+        let _turn = lines.turn(deadline.max(began) + GRACE)?;
         let mut line = lines.idle(is_of_a_party).unwrap_or_else(|| lines.one());
+        line.waited_since = Some(began);
         let done = act(&mut line);
         lines.lock().put_back(line);
         done

@@ -1,10 +1,12 @@
 //! A pool of another host, as a client uses it.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use umbra_core::gateway::{Answer, MESSAGE_MAX, PoolRequest, Request};
 use umbra_core::heap::BlockId;
 use umbra_core::reference::{Object, Reference};
+use umbra_core::time::Time;
 
 use super::error::Error;
 use super::line::{Opening, done, patience};
@@ -139,6 +141,22 @@ impl RemotePool {
         }
     }
 
+    /// What is left of the time for a piece; one try is one for each of them.
+    fn left_for_piece(
+        &self,
+        (timeout, deadline): (Timeout, Time),
+        piece: &Range<usize>,
+        (_, len): (u64, usize),
+    ) -> Result<Timeout, Error> {
+        match timeout.rest(deadline) {
+            // The last piece comes first, and is always tried.
+            Timeout::After(Duration::ZERO) if piece.end < len => {
+                Err(Error::Partly { host: self.host(), copied: len - piece.end, len })
+            }
+            left => Ok(left),
+        }
+    }
+
     /// Copies bytes out of an allocation, as [`RemoteAllocation::read`], for those who know its id and not how long it is.
     ///
     /// # Errors
@@ -146,9 +164,10 @@ impl RemotePool {
     pub fn read(&self, id: BlockId, offset: u64, into: &mut [u8], timeout: Timeout) -> Result<(), Error> {
         let (deadline, whole) = (timeout.deadline(), (offset, into.len()));
         for (at, range) in pieces(whole) {
+            let left = self.left_for_piece((timeout, deadline), &range, whole)?;
             let Some(piece) = into.get_mut(range) else { break };
             let len = u32::try_from(piece.len()).unwrap_or(u32::MAX);
-            let read = self.ask(timeout.rest(deadline), PoolRequest::Get { id, at, len }, |answer| match answer {
+            let read = self.ask(left, PoolRequest::Get { id, at, len }, |answer| match answer {
                 Answer::Bytes(bytes) if bytes.len() == piece.len() => {
                     piece.copy_from_slice(bytes);
                     Some(())
@@ -167,9 +186,10 @@ impl RemotePool {
     pub fn write(&self, id: BlockId, offset: u64, from: &[u8], timeout: Timeout) -> Result<(), Error> {
         let (deadline, whole) = (timeout.deadline(), (offset, from.len()));
         for (at, range) in pieces(whole) {
+            let left = self.left_for_piece((timeout, deadline), &range, whole)?;
             let Some(bytes) = from.get(range) else { break };
             let put = PoolRequest::Put { id, at, bytes };
-            self.ask(timeout.rest(deadline), put, done).map_err(|error| of_the_whole(error, whole))?;
+            self.ask(left, put, done).map_err(|error| of_the_whole(error, whole))?;
         }
         Ok(())
     }
@@ -270,8 +290,8 @@ impl RemoteAllocation<'_> {
     /// Copies bytes out, in pieces of less than 64 KiB; others may change them between two.
     ///
     /// # Errors
-    /// [`Error::Pool`] if the range is not inside or it was freed; [`Error::Lost`], [`Error::Silent`]. The bytes are
-    /// anything then.
+    /// [`Error::Pool`] if the range is not inside or it was freed; [`Error::Partly`], [`Error::Lost`], [`Error::Silent`]. The
+    /// bytes are anything then.
     pub fn read(&self, offset: u64, into: &mut [u8], timeout: Timeout) -> Result<(), Error> {
         self.bounds(offset, into.len())?;
         self.pool.read(self.id, offset, into, timeout)
@@ -280,8 +300,8 @@ impl RemoteAllocation<'_> {
     /// Copies bytes in, in pieces of less than 64 KiB.
     ///
     /// # Errors
-    /// [`Error::Pool`] if the range is not inside or it was freed; [`Error::Lost`], [`Error::Silent`]: some pieces may
-    /// be there then.
+    /// [`Error::Pool`] if the range is not inside or it was freed; [`Error::Partly`], [`Error::Lost`], [`Error::Silent`]:
+    /// some pieces may be there then.
     pub fn write(&self, offset: u64, from: &[u8], timeout: Timeout) -> Result<(), Error> {
         self.bounds(offset, from.len())?;
         self.pool.write(self.id, offset, from, timeout)
