@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::crew::{Identity, Member};
-use umbra_core::heap::{AllocError, AttachError, Block, BlockId, Heap, Keep, NotReserved, Plan, PlanError, Unreserved};
+use umbra_core::heap::{
+    AllocError, AttachError, Block, BlockId, Heap, KINDS, Keep, KindError, NotReserved, Plan, PlanError, Unreserved,
+};
 
 fn words(plan: Plan) -> Vec<AtomicU64> {
     (0..plan.words()).map(|_| AtomicU64::new(u64::MAX)).collect()
@@ -316,4 +318,21 @@ fn no_block_is_longer_than_what_is_reserved_leaves() {
         assert!(hand.alloc(longest, 0).is_ok() == (longest == 64));
         hand.free(block.id).unwrap();
     }
+}
+
+#[test]
+fn a_kind_that_has_no_room_is_refused_and_changes_nothing() {
+    let plan = Plan::new(1 << 16, 32, 0, 4).unwrap();
+    let words = words(plan);
+    let heap = Heap::create(&words, plan, &[]).unwrap();
+    let mut hand = heap.hand(heap.crew().join(identity(1)).unwrap());
+    let block = hand.alloc(100, 7).unwrap();
+    for kind in [KINDS, KINDS + 9, u32::MAX] {
+        assert_eq!(hand.set_kind(block.id, kind), Err(KindError::BadKind(kind)));
+        assert_eq!(heap.block(block.id).unwrap().kind, 7);
+    }
+    hand.set_kind(block.id, KINDS - 1).unwrap();
+    assert_eq!(heap.block(block.id).unwrap(), Block { kind: KINDS - 1, ..block });
+    hand.free(block.id).unwrap();
+    assert_eq!(hand.set_kind(block.id, 1), Err(KindError::Stale));
 }

@@ -155,6 +155,27 @@ pub enum AllocError {
     Damaged,
 }
 
+/// Why a block is not said to be for something else.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum KindError {
+    /// It was freed.
+    Stale,
+    /// The kind is not below 2^24.
+    BadKind(u32),
+}
+
+impl fmt::Display for KindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KindError::Stale => f.write_str("block was freed: its id names nothing"),
+            KindError::BadKind(kind) => write!(f, "kind {kind} is not below 2^24"),
+        }
+    }
+}
+impl core::error::Error for KindError {}
+
 impl AllocError {
     /// Whether a free by somebody can make a retry succeed.
     #[must_use]

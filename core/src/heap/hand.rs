@@ -7,7 +7,7 @@ use crate::crew::Member;
 use crate::error::Stale;
 
 use super::class::LARGE;
-use super::error::AllocError;
+use super::error::{AllocError, KindError};
 use super::layout::Group;
 use super::look;
 use super::runs::Whom;
@@ -133,9 +133,12 @@ impl<'a, G: BorrowMut<Grasp>> Hand<'a, G> {
     /// Says anew what an allocated block is for. That is up to who allocated it, while nobody else may free it.
     ///
     /// # Errors
-    /// [`Stale`] if it was freed.
-    pub fn set_kind(&self, id: BlockId, kind: u32) -> Result<(), Stale> {
-        let (group, slot, _) = self.heap.entry(id).ok_or(Stale)?;
+    /// [`KindError`]; nothing is changed then.
+    pub fn set_kind(&self, id: BlockId, kind: u32) -> Result<(), KindError> {
+        if kind >= KINDS {
+            return Err(KindError::BadKind(kind));
+        }
+        let (group, slot, _) = self.heap.entry(id).ok_or(KindError::Stale)?;
         let (_, len) = look::detail(group.detail(slot).load(Ordering::Relaxed));
         // ORDERING: release: who finds the new kind, in `Heap::describe`, finds what was written for it.
         group.detail(slot).store(len | u64::from(kind) << 40, Ordering::Release);

@@ -65,7 +65,7 @@ use crate::atomic::{AtomicU64, Ordering};
 use crate::crew::{Crew, Member};
 
 pub use bury::{Holds, Keep, Recovered};
-pub use error::{AllocError, AttachError, NotReserved, PlanError, Unreserved};
+pub use error::{AllocError, AttachError, KindError, NotReserved, PlanError, Unreserved};
 pub use hand::{Grasp, Hand};
 pub use layout::Plan;
 pub use look::{Figures, LookError};

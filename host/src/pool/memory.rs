@@ -47,6 +47,7 @@ impl<'p> Allocation<'p> {
 
     /// Makes it one of the channels, a kind that is not for users: whoever looks for channels finds one in it from then on.
     pub(crate) fn set_channel(&self) -> Result<(), Error> {
+        // It is below the bound.
         self.pool.with_hand(|hand| hand.set_kind(self.id, CHANNELS))?.map_err(|_| Error::Stale)
     }
 
