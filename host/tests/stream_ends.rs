@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use umbra::channel::{Timeout, WaitMode};
 use umbra::pool::{self, Pool};
 use umbra::reference::{from_text, to_text};
-use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions, Sender, Snapshot};
+use umbra::stream::{Adapter, Attributes, Error, Meeting, ReceiveOptions, Role, SendOptions, Sender, Snapshot};
 
 use another::{Another, ready, until};
 use pools::{fill, used};
@@ -31,6 +32,10 @@ fn pool(uid: u64) -> Arc<Pool> {
 fn another_process() {
     let Some(role) = another::role() else { return };
     let (what, reference) = role.split_once(' ').unwrap();
+    if what == "come" {
+        let met = Meeting::begin(reference, Role::Receiver, 4096, Timeout::After(SHORT)).map(drop);
+        return assert_eq!(met, Err(Error::Timeout));
+    }
     let adapter = Adapter::attach_reference(&from_text(reference).unwrap(), []).unwrap();
     let _receiver = (what == "listen").then(|| adapter.receive(&ReceiveOptions::default(), WAIT).unwrap());
     ready("is there");
@@ -399,4 +404,22 @@ fn who_tries_again_and_again_for_room_in_a_pool_learns_that_the_receiver_was_kil
     assert!(matches!(sender.send(TEXT, 0, Timeout::Now), Err(Error::Pool(_))));
     other.kill();
     until("the death is found", || sender.send(TEXT, 0, Timeout::Now) == Err(Error::PeerDead));
+}
+
+#[test]
+fn who_comes_to_a_name_waits_no_longer_because_he_is_interrupted() {
+    let name = format!("interrupted-{}", std::process::id());
+    // It answers only when it joins, which it does not.
+    let _first = Meeting::begin(&name, Role::Sender, 4096, WAIT).unwrap();
+    let mut other = Another::start(&format!("come {name}"));
+    let pid = Pid::from_raw(other.id().pid.cast_signed()).unwrap();
+    until("the end of his time", || {
+        // Waits of sockets with a limit are broken off by this, whatever the process does with signals.
+        for signal in [Signal::STOP, Signal::CONT] {
+            kill_process(pid, signal).unwrap();
+            thread::sleep(SHORT / 10);
+        }
+        other.has_ended()
+    });
+    other.finish();
 }

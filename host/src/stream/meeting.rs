@@ -44,7 +44,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use umbra_core::reference::LONGEST;
 use umbra_core::stream::Mode;
-use umbra_core::time::Time;
+use umbra_core::time::{Lapse, Time};
 
 use super::error::Error;
 use super::{Adapter, Attributes};
@@ -56,7 +56,7 @@ pub const NAME_MAX: usize = 64;
 /// How often one looks whether a name that others hold is free.
 const AGAIN: Duration = Duration::from_millis(10);
 /// How long a newcomer may be silent before others have their turn.
-const SILENCE: Duration = Duration::from_secs(1);
+const SILENCE: Lapse = Lapse::from_secs(1);
 const READY: u8 = 1;
 
 /// Which end of the stream a process is to have.
@@ -120,14 +120,26 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 /// Reads exactly so many bytes; `None` if the other one has gone.
-fn hear(mut socket: &UnixStream, into: &mut [u8], within: Duration) -> Result<Option<()>, Error> {
-    socket.set_read_timeout(Some(within)).map_err(|e| failed(&e))?;
-    match socket.read_exact(into) {
-        Ok(()) => Ok(Some(())),
-        Err(error) if is_gone(&error) => Ok(None),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Err(Error::Timeout),
-        Err(error) => Err(failed(&error)),
+fn hear(mut socket: &UnixStream, into: &mut [u8], deadline: Time) -> Result<Option<()>, Error> {
+    let mut heard = 0;
+    while let Some(rest) = into.get_mut(heard..).filter(|rest| !rest.is_empty()) {
+        // The system begins anew with each read, also after one that a signal has broken off.
+        socket.set_read_timeout(Some(left(deadline))).map_err(|e| failed(&e))?;
+        match socket.read(rest) {
+            Ok(0) => return Ok(None),
+            Ok(len) => heard += len,
+            Err(error) if is_gone(&error) => return Ok(None),
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => return Err(Error::Timeout),
+                ErrorKind::Interrupted => {}
+                _ => return Err(failed(&error)),
+            },
+        }
+        if heard < into.len() && clock::now() >= deadline {
+            return Err(Error::Timeout);
+        }
     }
+    Ok(Some(()))
 }
 
 /// Says a few bytes, which the socket always has room for; `None` if the other one has gone.
@@ -193,7 +205,7 @@ impl Meeting {
         check_user(&socket)?;
         let mut head = [0; 3];
         let heard = match say(&socket, &[role.number()])? {
-            Some(()) => hear(&socket, &mut head, left(deadline))?,
+            Some(()) => hear(&socket, &mut head, deadline)?,
             None => None,
         };
         let Some(()) = heard else { return Ok(None) };
@@ -203,7 +215,7 @@ impl Meeting {
         }
         let mut buffer = [0; LONGEST];
         let bytes = buffer.get_mut(..usize::from(u16::from_le_bytes([low, high]))).ok_or(Error::Damaged)?;
-        if hear(&socket, bytes, left(deadline))?.is_none() {
+        if hear(&socket, bytes, deadline)?.is_none() {
             return Ok(None);
         }
         let adapter = Adapter::attach_reference(bytes, [])?;
@@ -238,7 +250,7 @@ impl Meeting {
     /// Whether it is the one who was waited for.
     fn welcome(&self, socket: &UnixStream, deadline: Time) -> Result<bool, Error> {
         let mut role = [0];
-        match hear(socket, &mut role, SILENCE.min(left(deadline))) {
+        match hear(socket, &mut role, deadline.min(clock::now() + SILENCE)) {
             Ok(Some(())) => {}
             Ok(None) | Err(Error::Timeout) => return Ok(false),
             Err(error) => return Err(error),
@@ -252,7 +264,7 @@ impl Meeting {
             return Ok(false);
         }
         // It may have begun: if it has gone, so has the stream's other end.
-        hear(socket, &mut role, left(deadline))?.map(|()| true).ok_or(Error::PeerDead)
+        hear(socket, &mut role, deadline)?.map(|()| true).ok_or(Error::PeerDead)
     }
 }
 

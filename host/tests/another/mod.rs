@@ -86,6 +86,11 @@ impl Another {
         assert!(status.is_some_and(|status| status.success()), "another process failed: {status:?}");
     }
 
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
+    }
+
     /// Its number and start.
     pub(crate) fn id(&self) -> ProcessId {
         ProcessId::of(self.0.id()).unwrap()
