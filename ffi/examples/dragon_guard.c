@@ -32,6 +32,19 @@ static int later_clock(clockid_t clock, struct timespec *now)
     return code;
 }
 #define clock_gettime later_clock
+
+/* Somebody sends as fast as the header takes messages out, so many times. */
+#include "umbra.h"
+static uint64_t refills = 0;
+static int refilled_receive(umbra_channel channel, void *buffer, size_t capacity, uint32_t wait_mode, uint64_t timeout_ms,
+                            size_t *length, uint64_t *hints)
+{
+    int code = umbra_channel_receive(channel, buffer, capacity, wait_mode, timeout_ms, length, hints);
+    if (code == 0 && refills > 0 && umbra_channel_send(channel, buffer, *length, 0, wait_mode, 0) == 0)
+        refills--;
+    return code;
+}
+#define umbra_channel_receive refilled_receive
 #include "dragon_check.h"
 
 #define LENGTH 4000
@@ -568,6 +581,26 @@ static void conversations(dragonMemoryPoolDescr_t *pool)
         OK(dragon_channel_destroy(&channels[i]));
 }
 
+/* Neither a reset nor the end waits until they stop. */
+static void a_channel_that_others_go_on_sending_to(dragonMemoryPoolDescr_t *pool)
+{
+    dragonChannelDescr_t channel;
+    dragonChannelSendh_t sends;
+    dragonMemoryDescr_t memory;
+    OK(dragon_channel_create(&channel, 40, pool, NULL));
+    sends = sends_to(&channel);
+    OK(dragon_memory_alloc(&memory, pool, 8));
+    OK(send_by(&sends, &memory, NULL));
+    refills = 3000;
+    OK(dragon_channel_poll(&channel, DRAGON_IDLE_WAIT, DRAGON_CHANNEL_POLLRESET, NULL, NULL));
+    CHECK(refills > 0);
+    OK(send_by(&sends, &memory, NULL));
+    OK(dragon_channel_destroy(&channel));
+    CHECK(refills > 0);
+    refills = 0;
+    OK(dragon_memory_free(&memory));
+}
+
 int main(void)
 {
     dragonMemoryPoolDescr_t pool = pool_called("guard");
@@ -579,6 +612,7 @@ int main(void)
     a_place_in_what_is_sent(&pool);
     a_part_of_memory(&pool);
     times_before_now(&pool);
+    a_channel_that_others_go_on_sending_to(&pool);
     conversations(&pool);
     OK(dragon_memory_pool_destroy(&pool));
     two_pools_of_one_id();

@@ -10,6 +10,8 @@ extern "C" {
 
 #define DRAGON_CHANNEL_MINIMUM_BYTES_PER_BLOCK 256
 #define DRAGON_CHANNEL_DEFAULT_CAPACITY 100
+/* More senders than wait for room at once. */
+#define UMBRA_DRAGON_WAITING 1024
 
 typedef enum { DRAGON_CHANNEL_EXCLUSIVE = 0, DRAGON_CHANNEL_NONEXCLUSIVE } dragonChannelOFlag_t;
 typedef enum {
@@ -260,14 +262,18 @@ static inline bool umbra_dragon_opened(const uint8_t *bytes, size_t length, stru
     return (envelope->is_memory ? 0 : envelope->length) == length - sizeof *envelope;
 }
 
-/* Takes all messages out, and frees the memory that they are. */
+/* Takes all messages out, and frees the memory that they are; also those that senders put in who waited for room. Who sends again
+ * and again is not waited for. */
 static inline void umbra_dragon_drain(const dragonChannelDescr_t *ch)
 {
     size_t room = ch->_block + sizeof(struct umbra_dragon_envelope), length = 0;
     uint8_t *bytes = (uint8_t *)malloc(room);
     struct umbra_dragon_envelope envelope;
-    while (bytes != NULL &&
-           umbra_channel_receive(ch->_channel, bytes, room, UMBRA_WAIT_ADAPTIVE, 0, &length, NULL) == 0) {
+    uint64_t left = 0;
+    dragon_channel_capacity(ch, &left);
+    for (left += UMBRA_DRAGON_WAITING; bytes != NULL && left > 0; left--) {
+        if (umbra_channel_receive(ch->_channel, bytes, room, UMBRA_WAIT_ADAPTIVE, 0, &length, NULL) != 0)
+            break;
         if (umbra_dragon_opened(bytes, length, &envelope) && envelope.is_memory && !envelope.is_lent)
             umbra_allocation_free(ch->_pool._pool, envelope.allocation);
     }
