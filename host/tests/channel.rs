@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal};
 use umbra::channel::{
     Attributes, Channel, ChannelSet, Error, Event, Kind, Ready, ReturnMode, SendOptions, Timeout, WaitMode,
 };
+use umbra_core::crew::MOST;
 
 /// Far beyond anything that a loaded machine needs; only a hang lasts longer.
 const LONG: Timeout = Timeout::After(Duration::from_secs(60));
@@ -664,6 +665,8 @@ fn attributes_and_descriptors_are_checked() {
     assert_eq!(refused(|a| a.block = 255), "CHANNEL_BLOCKSIZE_BELOW_REQUIRED_MINIMUM");
     assert_eq!(refused(|a| a.block = u32::MAX), "CHANNEL_BLOCKSIZE_OVER_ALLOWED_MAXIMUM");
     assert_eq!(refused(|a| a.members = 0), "OUT_OF_SPACE");
+    assert_eq!(refused(|a| a.members = MOST + 1), "INVALID_ARGUMENT");
+    Channel::create(&Attributes { members: MOST, ..Attributes::default() }).unwrap();
     let channel = Channel::create(&Attributes { uid: 77, members: 2, block: 300, ..Attributes::default() }).unwrap();
     assert_eq!(channel.uid(), Ok(77));
     let second = another(&channel);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use umbra::channel::Timeout;
 use umbra::pool::{self, Pool};
 use umbra::stream::{Adapter, Attributes, Error, Mode, RESERVED, ReceiveOptions, SendOptions, Sender, Supplied};
+use umbra_core::crew::MOST;
 
 /// Only a hang lasts longer.
 const WAIT: Timeout = Timeout::After(Duration::from_secs(60));
@@ -163,6 +164,13 @@ fn a58_what_a_mode_does_not_have_is_refused() {
         assert!(matches!(adapter.send(&in_one, Timeout::Now).map(drop), Err(Error::NoSuchPlace(_))));
     }
     refused(buffered.send(&SendOptions { may_be_cut: true, ..send }, Timeout::Now).map(drop), &Error::NotBrief);
+}
+
+#[test]
+fn an_adapter_is_for_no_more_processes_than_can_be_told_apart() {
+    let create = |members| Adapter::create(&Attributes { members, ..Attributes::default() }, []).map(drop);
+    assert_eq!(create(MOST + 1).map_err(|error| error.code()), Err("INVALID_ARGUMENT"));
+    assert_eq!(create(MOST), Ok(()));
 }
 
 #[test]

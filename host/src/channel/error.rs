@@ -112,6 +112,9 @@ pub enum Error {
     /// No memory for what is to be looked at of a message, which is still the first.
     #[error("channel: {0}")]
     NoMemory(#[from] NoMemory),
+    /// More processes than can be told apart.
+    #[error("a channel for {0} processes: it can be for at most {most}", most = umbra_core::crew::MOST)]
+    Members(u16),
     /// As many processes use the channel as it has room for.
     #[error("{0} finds no room: as many processes use the channel as it was made for")]
     TooManyMembers(Identity),
@@ -152,6 +155,7 @@ impl Error {
             Error::TooLarge(_) => "CHANNEL_BLOCKSIZE_OVER_ALLOWED_MAXIMUM",
             Error::PadTooSmall { .. } => "CHANNEL_RECV_INVALID_DESTINATION_MEMORY",
             Error::MessageTooLarge { .. }
+            | Error::Members(_)
             | Error::NoPool
             | Error::UidTaken(_)
             | Error::UnknownPool(_)

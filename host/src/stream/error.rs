@@ -97,6 +97,9 @@ pub enum Error {
     /// The streams, or this end of a conversation, are those of the process that this one was forked off from.
     #[error("streams belong to the process that forked this one off: attach in this process")]
     Forked,
+    /// More processes than can be told apart.
+    #[error("streams for {0} processes: they can be for at most {most}", most = umbra_core::crew::MOST)]
+    Members(u16),
     /// As many processes use the adapter as it has room for.
     #[error("{0} finds no room: as many processes use the streams as they were made for")]
     TooManyMembers(Identity),

@@ -3,7 +3,7 @@
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
 use umbra_core::channel::Patience;
-use umbra_core::crew::Member;
+use umbra_core::crew::{MOST, Member};
 use umbra_core::event::{EventCount, Wait};
 use umbra_core::stream::{End, Outcome, Outlet, Reference, Streams, WriteError};
 use umbra_core::time::Time;
@@ -51,6 +51,9 @@ pub(super) struct View<'a> {
 
 /// Bytes of memory that an adapter needs.
 pub(super) fn bytes_for(attributes: &Attributes) -> Result<usize, Error> {
+    if attributes.members > MOST {
+        return Err(Error::Members(attributes.members));
+    }
     let streams = attributes.shape().words().map_err(Error::Shape)?;
     Ok(Frame::bytes_for(attributes.members, streams))
 }
