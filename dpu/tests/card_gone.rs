@@ -1,4 +1,4 @@
-//! The RDMA device of an agent goes, and comes back.
+//! The RDMA device of an agent goes and comes back, or its agent was stopped.
 //!
 //! A library stands in for libibverbs: the agent has one device, and its ranks, in the same process, another one.
 #![cfg(feature = "std")]
@@ -9,6 +9,7 @@ mod fake;
 mod rig;
 
 use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -252,4 +253,31 @@ fn memory_that_a_new_device_has_no_room_for_is_out_of_reach_until_it_has() {
     }
     std::fs::remove_file(fake::file("full")).unwrap();
     read_in_time(&mut sessions, &mut reader, &tickets, &[Ok(vec![1; 64])]);
+}
+
+#[test]
+fn what_the_device_ended_while_its_agent_was_stopped_is_heard() {
+    if !goes_on_over_fake("what_the_device_ended_while_its_agent_was_stopped_is_heard") {
+        return;
+    }
+    let mut sessions = join();
+    let mut reader = sessions.pop().unwrap();
+    let tickets = [export(&mut sessions[0], 1)];
+    let good = [Ok(vec![1; 64])];
+    assert_eq!(read_all(&mut sessions, &mut reader, &tickets), good);
+
+    std::fs::write(fake::file("slow"), []).unwrap();
+    let read = reader.post_read(&tickets[0], 8, vec![0; 64]).unwrap();
+    let end = Instant::now() + PATIENCE;
+    while !fake::file("begun").exists() {
+        assert!(Instant::now() < end, "the read does not begin");
+        reader.progress(now() + Lapse::from_millis(1)).unwrap();
+    }
+    // The agent is a thread of this process, which somebody else has to let go on: after more than a quarter of the deadline.
+    let seconds = (DEADLINE / 4).as_secs() + 1;
+    let stop = format!(r#"kill -STOP $1 && sleep {seconds} && rm "$2"; kill -CONT $1"#);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &stop, "sh", &std::process::id().to_string()]).arg(fake::file("slow"));
+    assert!(shell.status().unwrap().success());
+    assert_eq!(reader.wait_read(read).unwrap(), [1; 64]);
 }

@@ -4,9 +4,11 @@
  * be polled once something was posted, "stuck" if that is so and no reset succeeds but the first, "early" and "event" if there are
  * events at once that cannot be taken: not yet, or never. With "arm" and "gone" work is done at once; with "arm" nothing makes an
  * event, and with "gone" the first device is away as long as the file "away" is beside this library, and silent for ever for
- * those who had it open when somebody saw that. As long as the file "full" is there, the first device has no room for queue pairs.
+ * those who had it open when somebody saw that. As long as the file "full" is there, the first device has no room for queue pairs;
+ * as long as "slow" is there, it tells of no end, and makes the file "begun" when it is given work.
  * FORK_STATUS: what is said of forks. How often the library was told to care for them is printed with each list. */
 #include <errno.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,6 +70,18 @@ static int is_gone(struct ibv_context *context)
     return context->device == &first && (is_away() || opened->life != life);
 }
 
+static int is_slow(struct ibv_context *context)
+{
+    return context->device == &first && is_there("slow");
+}
+
+static void begin(void)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/begun", getenv("LD_LIBRARY_PATH"));
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+}
+
 /* What a call that makes something returns. */
 static void *unless_gone(struct ibv_context *context, void *made)
 {
@@ -107,6 +121,8 @@ static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *into)
     int told = 0;
     if (queue->posted && (is_fault("poll") || is_fault("stuck")))
         return -1;
+    if (is_slow(cq->context))
+        return 0;
     for (; told < count && queue->first != queue->last; told++, queue->first++) {
         into[told].wr_id = queue->done[queue->first % ROOM];
         into[told].status = IBV_WC_SUCCESS;
@@ -142,6 +158,8 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *first, struct ibv_se
         memcpy((void *)(uintptr_t)first->sg_list->addr, (void *)(uintptr_t)first->wr.rdma.remote_addr,
                first->sg_list->length);
         queue->done[queue->last++ % ROOM] = first->wr_id;
+        if (is_slow(qp->context))
+            begin();
         return 0;
     }
     pair->at = (void *)(uintptr_t)first->sg_list->addr;

@@ -33,10 +33,12 @@ const REGIONS: usize = 8192;
 
 const _: () = assert!(PIECE >= STEP && PIECE >= INLINE_MAX, "what one frame asks for fits into one slot");
 
+type Way = Queues<Rdma, Vec<Entry>, Vec<Place<Posted>>, Vec<Lane>>;
+
 /// The device, its queue pairs, and the jobs.
 pub(super) struct Card {
     me: Sp,
-    way: Queues<Rdma, Vec<Entry>, Vec<Place<Posted>>, Vec<Lane>>,
+    way: Way,
     jobs: Jobs,
     /// How long the device may take for one of them.
     patience: Lapse,
@@ -188,10 +190,11 @@ impl Card {
         self.jobs.deadline()
     }
 
-    /// Makes queue pairs anew whose device is silent: what it was given ends as broken, and is not lost.
-    fn wake(&mut self, now: Time) {
-        for slot in 0..SLOTS {
-            let Some(owner) = self.jobs.overdue(slot, now, now + self.patience) else { continue };
+    /// Ends what has waited too long, and makes queue pairs anew whose device is silent: what it was given ends as broken, and is
+    /// not lost. Turn afterwards.
+    pub(super) fn on_time(&mut self, now: Time) {
+        let Card { way, jobs, patience, .. } = self;
+        for owner in jobs.judge(now, now + *patience, |jobs| hear(way, jobs, now)) {
             // Whoever has not been answered yet is waited for elsewhere.
             if !self.way.device().is_greeting(owner) {
                 // If there can be none, that is found when somebody makes it anew because this work broke.
@@ -202,8 +205,6 @@ impl Card {
 
     /// Gives jobs to the card and takes in what has ended.
     pub(super) fn turn(&mut self, now: Time) {
-        self.wake(now);
-        self.jobs.end_late(now);
         while let Some((slot, Waiting { way, span, job })) = self.jobs.pop(|owner| self.way.device().is_greeting(owner))
         {
             let landing = slot as u64 * PIECE;
@@ -219,17 +220,7 @@ impl Card {
                 }
             }
         }
-        let Card { way, jobs, .. } = self;
-        way.poll(now, &mut |event| match event {
-            Event::Done { token, status } => {
-                // Whether the peer lives is told by its link; to the device it may just be out of sight.
-                let status = if status == Status::PeerFailed { Status::QueueBroken } else { status };
-                jobs.ended(usize::try_from(token.0).unwrap_or(usize::MAX), status);
-            }
-            Event::Broken { owner } => jobs.tell(News::Broken(owner)),
-            Event::Revoked { key } => jobs.tell(News::Revoked(key)),
-            Event::Imported { .. } => {}
-        });
+        hear(&mut self.way, &mut self.jobs, now);
     }
 
     pub(super) fn next(&mut self) -> Option<News> {
@@ -252,4 +243,18 @@ impl Card {
     pub(super) fn give_back(&mut self, slot: Option<usize>) {
         self.jobs.give_back(slot);
     }
+}
+
+/// Tells the jobs what the device has ended.
+fn hear(way: &mut Way, jobs: &mut Jobs, now: Time) {
+    way.poll(now, &mut |event| match event {
+        Event::Done { token, status } => {
+            // Whether the peer lives is told by its link; to the device it may just be out of sight.
+            let status = if status == Status::PeerFailed { Status::QueueBroken } else { status };
+            jobs.ended(usize::try_from(token.0).unwrap_or(usize::MAX), status);
+        }
+        Event::Broken { owner } => jobs.tell(News::Broken(owner)),
+        Event::Revoked { key } => jobs.tell(News::Revoked(key)),
+        Event::Imported { .. } => {}
+    });
 }

@@ -165,8 +165,25 @@ impl Jobs {
         self.end_waiting(Status::PeerFailed, |job| matches!(job, Job::Fetch(RankFetch { asker: None, .. })));
     }
 
-    /// Ends what has waited too long.
-    pub(super) fn end_late(&mut self, now: Time) {
+    /// Once something is due: the owners of what the device should have ended, which has until `next` then; what has waited too
+    /// long ends. `hear` is told first, and tells what the device [has ended](Self::ended) by now: while this process was
+    /// stopped, the device was not.
+    #[must_use]
+    pub(super) fn judge(&mut self, now: Time, next: Time, hear: impl FnOnce(&mut Jobs)) -> Vec<Peer> {
+        if self.deadline() > now {
+            return Vec::new();
+        }
+        hear(self);
+        self.end_late(now);
+        let late = self.working.iter_mut().flatten().filter(|working| working.due <= now);
+        let owners = late.map(|working| {
+            working.due = next;
+            working.owner
+        });
+        owners.collect()
+    }
+
+    fn end_late(&mut self, now: Time) {
         if self.soonest <= now {
             self.end_waiting(Status::Timeout, |job| job.deadline() <= now);
             self.soonest = self.waiting.iter().map(|waiting| waiting.job.deadline()).fold(Time::NEVER, Time::min);
@@ -183,13 +200,6 @@ impl Jobs {
     /// When the device must have ended something, or something has waited too long.
     pub(super) fn deadline(&self) -> Time {
         self.working.iter().flatten().map(|working| working.due).fold(self.soonest, Time::min)
-    }
-
-    /// The owner of the job in a slot, if the device should have ended it: that has until `next` then.
-    pub(super) fn overdue(&mut self, slot: usize, now: Time, next: Time) -> Option<Peer> {
-        let working = self.working.get_mut(slot).and_then(Option::as_mut).filter(|working| working.due <= now)?;
-        working.due = next;
-        Some(working.owner)
     }
 
     /// The next job to begin, and a slot for it: tell [`begun`](Self::begun) or [`refused`](Self::refused). It is the first
@@ -333,14 +343,30 @@ mod tests {
             jobs.push(fetch(1, 1, deadline));
         }
         let slot = begin(&mut jobs).unwrap();
-        jobs.end_late(Time(49));
+        let judge = |jobs: &mut Jobs, now| assert_eq!(jobs.judge(Time(now), Time(now), |_| ()), []);
+        judge(&mut jobs, 49);
         assert_eq!((ended(&mut jobs), jobs.deadline()), (vec![], Time(50)), "the device has begun the first");
-        jobs.end_late(Time(60));
+        judge(&mut jobs, 60);
         assert_eq!(ended(&mut jobs), [(Some(50), Status::Timeout, None), (Some(60), Status::Timeout, None)]);
         assert_eq!(jobs.deadline(), Time(70));
         jobs.ended(slot, Status::Ok);
         jobs.give_back(Some(slot));
         assert_eq!(begin(&mut jobs), Some(slot), "the last has its turn");
+    }
+
+    #[test]
+    fn the_device_is_heard_before_it_is_judged_to_be_late() {
+        let mut jobs = Jobs::new(SLOTS);
+        for owner in [1, 2] {
+            jobs.push(fetch(owner, owner, 5000));
+        }
+        let slots = [0, 1].map(|_| begin(&mut jobs).unwrap());
+        let heard = |_: &mut Jobs| panic!("nothing is due");
+        assert_eq!(jobs.judge(Time(999), Time(2000), heard), []);
+        let late = jobs.judge(Time(1500), Time(2000), |jobs| jobs.ended(slots[0], Status::Ok));
+        assert_eq!(late, [Peer::rank(WorldRank(2)).unwrap()], "the first has ended meanwhile");
+        assert_eq!(ended(&mut jobs), [(Some(5000), Status::Ok, Some(slots[0]))]);
+        assert_eq!(jobs.deadline(), Time(2000), "the other one has so long then");
     }
 
     #[test]

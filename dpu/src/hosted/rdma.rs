@@ -322,8 +322,11 @@ impl Process {
         self.close_forgotten(owner);
     }
 
-    /// Gives up on who has not answered.
+    /// Gives up on who has not answered, be it the device.
     pub(super) fn rdma_on_time(&mut self, now: Time) {
+        if let Some(card) = &mut self.rdma.card {
+            card.on_time(now);
+        }
         let late = |deadline: Time| deadline <= now;
         let connects = self.rdma.connects.iter().filter(|(_, connecting)| late(connecting.deadline));
         for token in connects.map(|(token, _)| *token).collect::<Vec<_>>() {

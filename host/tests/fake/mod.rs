@@ -54,8 +54,8 @@ pub(crate) fn over_fake(test: &str, name: &str, value: &str) -> Option<String> {
     }
 }
 
-/// A file that does something to the device `fake0` as long as it is there: `away` takes it away, and `full` leaves it without
-/// room for queue pairs.
+/// A file that does something to the device `fake0` as long as it is there: `away` takes it away, `full` leaves it without
+/// room for queue pairs, and with `slow` it tells of no end; `begun` is there once it was given work that is slow.
 #[allow(dead_code, reason = "not every test does something to the device")]
 pub(crate) fn file(name: &str) -> PathBuf {
     Path::new(&std::env::var_os(FOLDER).unwrap()).join(name)
