@@ -14,8 +14,6 @@ use crate::agent::Party;
 
 /// Between the end of a link and the next attempt: a peer that refuses us is not asked all the time.
 const REDIAL: Lapse = Lapse::from_millis(50);
-/// The number of no link.
-const NOBODY: LinkId = LinkId(u32::MAX);
 
 impl Process {
     /// Hands an event to whom it is about.
@@ -103,9 +101,9 @@ impl Process {
         {
             self.forget_owner(peer, incarnation);
         }
-        if let Some((orderer, _)) = self.reading.as_mut().filter(|(orderer, _)| *orderer == link) {
+        if let Some((orderer, _)) = &mut self.reading {
             // What it ordered goes on to its end, of which the next link of that number is to hear nothing.
-            *orderer = NOBODY;
+            orderer.take_if(|orderer| *orderer == link);
         }
         if let Some(Linked { party: LinkParty::Tool, incarnation, .. }) = gone {
             // A launcher's ranks end with it.

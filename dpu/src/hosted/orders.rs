@@ -158,7 +158,8 @@ impl Process {
                 self.learn_groups();
                 let pattern = if op == ops::SLICES { Pattern::Slices } else { Pattern::Random };
                 let me = self.settings.sp;
-                self.reading = Some((link, Reading::new(op, token, order, pattern, me, &self.slices, self.next_tag)));
+                let reading = Reading::new(op, token, order, pattern, me, &self.slices, self.next_tag);
+                self.reading = Some((Some(link), reading));
                 self.progress_due = Time::ZERO;
             }
         }
@@ -230,7 +231,9 @@ impl Process {
             self.next_tag = next_tag;
             self.reading = None;
             (self.lookups, self.contradictions) = (0, 0);
-            self.done_whole(link, op, token, &body);
+            if let Some(link) = link {
+                self.done_whole(link, op, token, &body);
+            }
         }
         busy
     }
@@ -294,12 +297,12 @@ impl Process {
     }
 
     fn tell_progress(&mut self, now: Time) {
-        let Some((link, _)) = &self.reading else { return };
+        let Some((Some(link), _)) = self.reading else { return };
         if now < self.progress_due {
             return;
         }
         self.progress_due = now + PROGRESS_EVERY;
-        let (link, body) = (Link(link.0), Progress { ..self.progress }.to_body());
-        self.send(link, &Frame::Call { op: ops::PROGRESS, token: Token(0), body: &body });
+        let body = Progress { ..self.progress }.to_body();
+        self.send(Link(link.0), &Frame::Call { op: ops::PROGRESS, token: Token(0), body: &body });
     }
 }

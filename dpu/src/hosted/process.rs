@@ -96,8 +96,8 @@ pub(super) struct Process {
     pub(super) planner: Option<Incarnation>,
     /// In which groups each rank of the plan is, and as which rank.
     pub(super) memberships: HashMap<WorldRank, Vec<(Id<Group>, Rank)>>,
-    /// The order that is being carried out, and who gave it.
-    pub(super) reading: Option<(LinkId, Reading)>,
+    /// The order that is being carried out, and who gave it, if that one is still linked.
+    pub(super) reading: Option<(Option<LinkId>, Reading)>,
     /// Reads of that order that are made again, the earliest first.
     pub(super) broken: VecDeque<Broken>,
     pub(super) next_tag: u64,
