@@ -17,7 +17,7 @@ use umbra::boundary::{
     Boundary, BoundaryError, Field, Fields as _, Grid, Mesh as _, NoMemory, Scope, Settings, Store, Transport,
     TransportError, largest_message,
 };
-use umbra_core::boundary::{Channel, Config, Exchange, HEAD, Kind, Message, Peer, Shape, Storage, bitmap_bytes};
+use umbra_core::boundary::{Channel, Config, Exchange, HEAD, Kind, Message, Peer, Shape, Storage, Vote, bitmap_bytes};
 use umbra_mpi::{Communicator, MpiError, MpiNodes, MpiRma, MpiSlot, MpiStrips, Window};
 
 type Checked = Result<(), Box<dyn Error>>;
@@ -33,6 +33,8 @@ const SETTINGS: Settings = Settings {
     timed: false,
     kind: Kind::GHOST,
 };
+/// The tag of the message by which a rank begins an end.
+const BEGIN: u32 = 6;
 /// How often a rank looks for what must not come.
 const LOOKS: u32 = 1000;
 
@@ -155,6 +157,27 @@ fn sent_meanwhile(world: Communicator, window: &Window) -> Checked {
     Ok(meet(world)?)
 }
 
+/// Whoever is late himself makes his end if all others have come: what is there is heard before anybody is taken for absent.
+fn late(world: Communicator) -> Checked {
+    let (apart, late) = (world.duplicate()?, 0);
+    let mut end = MpiSlot::new(apart, SETTINGS.deadline)?;
+    if apart.rank() != late {
+        // Messages to the end before, in front of that by which the next one begins.
+        (1..4).try_for_each(|round| end.vote(round, Vote { epoch: 1, sequence: 1, open: 0 }))?;
+    }
+    meet(world)?;
+    drop(end);
+    let mut deadline = SETTINGS.deadline;
+    if apart.rank() == late {
+        for rank in 1..apart.size() {
+            while apart.probe(rank, BEGIN)?.is_none() {}
+        }
+        deadline = Some(Duration::ZERO);
+    }
+    MpiSlot::new(apart, deadline).map_err(|error| format!("all others have come: {error}"))?;
+    Ok(meet(world)?)
+}
+
 /// A second end at a time is refused, and a rank that does not come is named; then no end is made there any more.
 fn refused(world: Communicator) -> Checked {
     let apart = world.of_this_node()?;
@@ -193,6 +216,7 @@ fn run(world: Communicator) -> Checked {
         both.map_err(|error| format!("{name}: {error}"))?;
     }
     sent_meanwhile(world, &window)?;
+    late(world)?;
     refused(world)?;
     window.free()?;
     if world.rank() == 0 {

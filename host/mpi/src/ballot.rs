@@ -82,12 +82,18 @@ impl Ballot {
     fn meet(&mut self, until: Option<Instant>) -> Result<(), TransportError> {
         self.send_all(BEGIN, &[])?;
         for rank in self.others() {
-            while self.receive(rank, None)?.map(|came| came.tag) != Some(BEGIN) {
-                if until.is_some_and(|until| Instant::now() > until) {
-                    self.ends.set(Ends::Without(rank));
-                    return Err(TransportError::Silent { rank });
+            loop {
+                // What came while this process was stopped is heard before a rank is taken for absent.
+                let is_late = until.is_some_and(|until| Instant::now() > until);
+                match self.receive(rank, None)?.map(|came| came.tag) {
+                    Some(BEGIN) => break,
+                    Some(_) => {}
+                    None if is_late => {
+                        self.ends.set(Ends::Without(rank));
+                        return Err(TransportError::Silent { rank });
+                    }
+                    None => std::thread::yield_now(),
                 }
-                std::thread::yield_now();
             }
         }
         Ok(())
