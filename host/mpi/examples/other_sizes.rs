@@ -1,7 +1,8 @@
 //! Messages of another size than the plan says, over each transport, by `mpirun`.
 //!
 //! They are refused, with the rank that has sent them, and where each strip has a message also with its channel.
-//! What did not fit into a slot of `MpiRma` is read by the size that the head says, and has none of its own.
+//! What did not fit into a slot of `MpiRma` is read by the size that the head says, and has none of its own. What is longer
+//! than a message can be is refused before any of it is sent.
 //!
 //! ```text
 //! mpirun -n RANKS other_sizes
@@ -41,6 +42,8 @@ enum Fault {
     /// There are so many bytes more in the slot, or behind it.
     Slot(i32),
     Overflow(i32),
+    /// Both are tried to be longer than MPI counts, and then they are right.
+    Long,
 }
 
 /// A transport whose messages have another size than their heads say.
@@ -50,7 +53,7 @@ impl<T: Transport> Transport for Faulty<T> {
     fn plans(&mut self, epoch: u32, peers: &[Peer], entries: &[Entry]) -> Result<(), TransportError> {
         let mut entries = entries.to_vec();
         let more = match self.1 {
-            Fault::None => 0,
+            Fault::None | Fault::Long => 0,
             Fault::Strip(more) => more,
             // Memory for what is sent too much.
             Fault::Slot(_) | Fault::Overflow(_) => 1,
@@ -67,6 +70,14 @@ impl<T: Transport> Transport for Faulty<T> {
             Fault::None | Fault::Strip(_) => {}
             Fault::Slot(more) => message.in_slot = message.in_slot.saturating_add_signed(more),
             Fault::Overflow(more) => message.overflow = message.overflow.saturating_add_signed(more),
+            Fault::Long => {
+                let most = i32::MAX as u32;
+                for long in [Message { in_slot: most, ..message }, Message { overflow: most, ..message }] {
+                    let refused = self.0.publish(&long, epoch, head);
+                    let is_said = |error| matches!(error, TransportError::TooLong { bytes, most } if bytes > most);
+                    assert!(refused.is_err_and(is_said), "{long:?}: {refused:?}");
+                }
+            }
         }
         self.0.publish(&message, epoch, head)
     }
@@ -124,7 +135,7 @@ fn exchange<T: Transport>(
         Grid::new(Shape::new([CELLS, 1, 1], [GHOSTS, 0, 0])?, [world.size(), 1, 1], [true, false, false], world.size());
     let fields = vec![Field::DENSE; FIELDS.into()];
     // Half of a message fits into the small slot.
-    let smallest_slot = if matches!(fault, Fault::Overflow(_)) { 128 } else { 4096 };
+    let smallest_slot = if matches!(fault, Fault::Overflow(_) | Fault::Long) { 128 } else { 4096 };
     let settings = Settings { deadline: DEADLINE, smallest_slot, ..Settings::default() };
     let faulty = world.rank() == FAULTY;
     let transport = Faulty(transport, if faulty { fault } else { Fault::None });
@@ -132,7 +143,7 @@ fn exchange<T: Transport>(
     let mut store = Store::new(grid.blocks(), grid.shape().len(), &fields, 1);
     (0..FIELDS).try_for_each(|field| store.allocate(world.rank(), field))?;
     let done = boundary.exchange(&mut store.stage(0));
-    if faulty {
+    if faulty || fault == Fault::Long {
         done?;
         return Ok(None);
     }
@@ -159,7 +170,7 @@ fn check<T: Transport>(
     for &(fault, bytes, came) in cases {
         let told = exchange(world, make()?, fault).map_err(|error| format!("{name}, {fault:?}: {error}"))?;
         let right = match (fault, told) {
-            (_, None) => world.rank() == FAULTY,
+            (_, None) => world.rank() == FAULTY || fault == Fault::Long,
             (Fault::Strip(_), Some(TransportError::StripSize { rank: FAULTY, key, bytes: strip, came: some })) => {
                 (key.sender, key.receiver, key.field) == (FAULTY, world.rank(), FIELDS - 1)
                     && (strip, some) == (bytes, came)
@@ -196,6 +207,7 @@ fn run(world: Communicator) -> Checked {
         (Fault::Slot(8), whole, None),
         (Fault::Overflow(-8), over, Some(over - 8)),
         (Fault::Overflow(8), over, Some(over + 8)),
+        (Fault::Long, 0, None),
     ];
     check(world, "mpi-slot", || MpiSlot::new(world, DEADLINE), &cases)?;
     // Messages to two neighbours, or both of one, are the largest, and what is sent too much needs its place.

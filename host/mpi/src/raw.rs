@@ -20,25 +20,53 @@ use mpi::raw::AsRaw as _;
 pub(crate) use buffer::{Buffer, Came, abandoned};
 pub use window::{Window, WindowError};
 
-/// A call that MPI refused.
+/// A call that MPI refused, or that was not made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MpiError {
-    /// Which call.
-    pub call: &'static str,
-    /// What it returned.
-    pub code: i32,
+#[non_exhaustive]
+pub enum MpiError {
+    /// It failed.
+    Failed {
+        /// Which call.
+        call: &'static str,
+        /// What it returned.
+        code: i32,
+    },
+    /// It is about more than MPI counts, [`MOST`](Self::MOST), and was not made.
+    TooLong {
+        /// Which call.
+        call: &'static str,
+        /// How many bytes, words or numbers it is about.
+        len: u64,
+    },
+}
+
+impl MpiError {
+    /// What one call is about at most.
+    pub const MOST: u64 = c_int::MAX as u64;
 }
 
 impl std::fmt::Display for MpiError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} failed with code {}: the manual of the MPI library says why", self.call, self.code)
+        match self {
+            MpiError::Failed { call, code } => {
+                write!(f, "{call} failed with code {code}: the manual of the MPI library says why")
+            }
+            MpiError::TooLong { call, len } => {
+                write!(f, "{call} with a length of {len}, and MPI counts to {}: do it in parts", MpiError::MOST)
+            }
+        }
     }
 }
 impl std::error::Error for MpiError {}
 
 impl From<MpiError> for umbra::boundary::TransportError {
-    fn from(MpiError { call, code }: MpiError) -> Self {
-        umbra::boundary::TransportError::Library { call, code }
+    fn from(error: MpiError) -> Self {
+        match error {
+            MpiError::Failed { call, code } => umbra::boundary::TransportError::Library { call, code },
+            MpiError::TooLong { len, .. } => {
+                umbra::boundary::TransportError::TooLong { bytes: len, most: MpiError::MOST }
+            }
+        }
     }
 }
 
@@ -46,7 +74,7 @@ impl From<MpiError> for umbra::boundary::TransportError {
 const SUCCESS: c_int = 0;
 
 const fn check(call: &'static str, code: c_int) -> Result<(), MpiError> {
-    if code == SUCCESS { Ok(()) } else { Err(MpiError { call, code }) }
+    if code == SUCCESS { Ok(()) } else { Err(MpiError::Failed { call, code }) }
 }
 
 /// Has the errors of a communicator of this process returned.
@@ -58,8 +86,8 @@ fn return_errors(raw: ffi::MPI_Comm) -> Result<(), MpiError> {
 }
 
 /// A length as MPI counts.
-fn count(call: &'static str, len: usize) -> Result<c_int, MpiError> {
-    c_int::try_from(len).map_err(|_| MpiError { call, code: -1 })
+pub(crate) fn count(call: &'static str, len: usize) -> Result<c_int, MpiError> {
+    c_int::try_from(len).map_err(|_| MpiError::TooLong { call, len: len as u64 })
 }
 
 /// What programs in C name communicators by.

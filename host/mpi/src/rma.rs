@@ -218,7 +218,7 @@ impl<W: Deref<Target = Window>> Transport for MpiRma<W> {
         let told = &mut ends.told[(message.slot % SLOTS) as usize];
         told.test()?;
         let word = told.words_mut().and_then(<[u64]>::first_mut);
-        *word.ok_or(MpiError { call: "MPI_Isend", code: -1 })? = (bytes as u64).to_le();
+        *word.ok_or(MpiError::Failed { call: "MPI_Isend", code: -1 })? = (bytes as u64).to_le();
         Ok(told.send(&world, to, slot::tags(message.slot).0, 0..TOLD)?)
     }
 

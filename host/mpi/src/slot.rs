@@ -24,7 +24,7 @@ use umbra_core::boundary::{Entry, HEAD, Message, Peer, Place, Vote, bitmap_bytes
 
 use crate::ballot::Ballot;
 use crate::heads;
-use crate::raw::{Buffer, Came, Communicator};
+use crate::raw::{Buffer, Came, Communicator, count};
 
 /// Two let a peer be one exchange ahead. With more, a sender could know of a slot before the receiver has posted it.
 pub(crate) const SLOTS: u32 = 2;
@@ -211,6 +211,9 @@ impl Transport for MpiSlot {
         let (world, (tag, overflow)) = (*self.world(), tags(message.slot));
         let ends = self.ends_mut(message.rank)?;
         let bytes = if message.in_slot > 0 { ends.head + message.in_slot as usize } else { head.len() };
+        let above = NAME + message.overflow as usize;
+        // Whoever gets the first part waits for the second.
+        count("MPI_Isend", above)?;
         let two = &mut ends.out[(message.slot % SLOTS) as usize];
         let words = two.slot.words_mut().unwrap_or(&mut []);
         for (word, bytes) in words.iter_mut().zip(head.as_chunks::<8>().0) {
@@ -220,7 +223,7 @@ impl Transport for MpiSlot {
         if message.overflow > 0 {
             let first = two.overflow.words_mut().and_then(<[u64]>::first_mut);
             first.into_iter().for_each(|word| *word = name(epoch, message.sequence).to_le());
-            two.overflow.send(&world, message.rank, overflow, 0..NAME + message.overflow as usize)?;
+            two.overflow.send(&world, message.rank, overflow, 0..above)?;
         }
         Ok(())
     }

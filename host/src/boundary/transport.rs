@@ -42,6 +42,17 @@ pub enum TransportError {
         /// What it returned.
         code: i32,
     },
+    /// A message is longer than such a library can carry. Nothing of it was sent.
+    #[error(
+        "a message of {bytes} bytes, and one has at most {most}: exchange fewer fields at a time, deal the blocks to more \
+         ranks, or choose smaller slots"
+    )]
+    TooLong {
+        /// Bytes of the message, or of the slot that it would come into.
+        bytes: u64,
+        /// Bytes of one message at most.
+        most: u64,
+    },
     /// The agent of this rank does nothing and cannot be replaced, because it is alive, or in another space of process numbers, where
     /// it is not known here whether it is.
     #[error(
@@ -223,6 +234,7 @@ impl TransportError {
             TransportError::SlotTooSmall { .. }
             | TransportError::Memory(_)
             | TransportError::Library { .. }
+            | TransportError::TooLong { .. }
             | TransportError::Process(_)
             | TransportError::NoName { .. }
             | TransportError::HasEnd

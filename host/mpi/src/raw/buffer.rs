@@ -129,7 +129,7 @@ impl Buffer {
     /// Starts to send so many bytes, from a place on. Several parts can be on their way.
     ///
     /// # Errors
-    /// [`MpiError`], with the code -1 if something is to come into it, or there are fewer bytes.
+    /// [`MpiError::TooLong`]; [`MpiError::Failed`], with the code -1 if something is to come into it, or there are fewer bytes.
     pub(crate) fn send(
         &mut self,
         world: &Communicator,
@@ -139,7 +139,7 @@ impl Buffer {
     ) -> Result<(), MpiError> {
         let (call, len) = ("MPI_Isend", count("MPI_Isend", part.len())?);
         if self.way == Way::In || part.end > self.words.len() * 8 {
-            return Err(MpiError { call, code: -1 });
+            return Err(MpiError::Failed { call, code: -1 });
         }
         let mut request = MaybeUninit::uninit();
         // SAFETY: the part ends within the words, as was checked.
@@ -159,11 +159,11 @@ impl Buffer {
     /// Starts to receive into its first bytes.
     ///
     /// # Errors
-    /// [`MpiError`], with the code -1 if something is under way or there are fewer bytes.
+    /// [`MpiError::TooLong`]; [`MpiError::Failed`], with the code -1 if something is under way or there are fewer bytes.
     pub(crate) fn receive(&mut self, world: &Communicator, from: u32, tag: u32, bytes: usize) -> Result<(), MpiError> {
         let (call, len) = ("MPI_Irecv", count("MPI_Irecv", bytes)?);
         if !self.is_idle() || bytes > self.words.len() * 8 {
-            return Err(MpiError { call, code: -1 });
+            return Err(MpiError::Failed { call, code: -1 });
         }
         let (to, mut request) = (self.words.as_mut_ptr().cast::<c_void>(), MaybeUninit::uninit());
         // SAFETY: a constant of the library.
@@ -181,11 +181,11 @@ impl Buffer {
     /// Starts to read so many bytes, whole words, of another process's window into the first ones, from a word there on.
     ///
     /// # Errors
-    /// [`MpiError`], with the code -1 if something is under way, or there are fewer bytes here or there.
+    /// [`MpiError::Failed`], with the code -1 if something is under way, or there are fewer bytes here or there.
     pub(crate) fn get(&mut self, window: &Window, from: u32, at: usize, bytes: usize) -> Result<(), MpiError> {
         let words = bytes.div_ceil(8);
         if !self.is_idle() || words > self.words.len() {
-            return Err(MpiError { call: "MPI_Rget", code: -1 });
+            return Err(MpiError::Failed { call: "MPI_Rget", code: -1 });
         }
         // SAFETY: the vector has these words; it is neither read, changed nor dropped before `test` or `drop` has seen the end.
         self.requests.push(unsafe { window.get(from, at, words, self.words.as_mut_ptr()) }?);
@@ -346,7 +346,7 @@ mod tests {
             // SAFETY: an address or a number, and the library does not see it.
             buffer.requests.push(unsafe { MaybeUninit::zeroed().assume_init() });
             buffer.way = way;
-            let refused = Err(MpiError { call: "MPI_Test", code: 17 });
+            let refused = Err(MpiError::Failed { call: "MPI_Test", code: 17 });
             assert_eq!([buffer.test(), buffer.test()], [refused, refused], "{way:?}");
             assert!(buffer.words().is_none(), "{way:?}: nobody knows what is there, and whether it stays");
             let before = abandoned();

@@ -97,7 +97,7 @@ impl Window {
             return Err(WindowError::Differs { rank, words, first });
         }
         let call = "MPI_Win_allocate";
-        let too_large = MpiError { call, code: -1 };
+        let too_large = MpiError::Failed { call, code: -1 };
         let bytes = words.max(1).checked_mul(8).ok_or(too_large)?;
         let bytes = ffi::MPI_Aint::try_from(bytes).map_err(|_| too_large)?;
         let (mut base, mut raw) = (std::ptr::null_mut::<c_void>(), MaybeUninit::uninit());
@@ -110,7 +110,7 @@ impl Window {
         let raw = unsafe { raw.assume_init() };
         // SAFETY: `raw` is a window of this process, here and below.
         check("MPI_Win_set_errhandler", unsafe { ffi::MPI_Win_set_errhandler(raw, returns) })?;
-        let base = NonNull::new(base.cast::<Word>()).ok_or(MpiError { call, code: -1 })?;
+        let base = NonNull::new(base.cast::<Word>()).ok_or(MpiError::Failed { call, code: -1 })?;
         let window = Window { raw, base, words, lent: Cell::new(false), alone: PhantomData };
         unified(window.model()?)?;
         // SAFETY: no other epoch of this process is open for the window.
@@ -175,7 +175,7 @@ impl Window {
     }
 
     fn part(&self, call: &'static str, at: usize, len: usize) -> Result<(ffi::MPI_Aint, c_int), MpiError> {
-        let outside = MpiError { call, code: -1 };
+        let outside = MpiError::Failed { call, code: -1 };
         let end = at.checked_add(len).ok_or(outside)?;
         if end > self.words { Err(outside) } else { Ok((at as ffi::MPI_Aint, count(call, len)?)) }
     }
