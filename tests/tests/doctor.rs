@@ -5,7 +5,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 use std::cell::Cell;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -210,6 +212,40 @@ fn the_doctor_passes_a_socket_by_that_a_dead_agent_left_and_says_so() {
     let output = tool(&job, &["doctor"], 4).output().unwrap();
     let words = String::from_utf8_lossy(&output.stdout);
     assert!(words.contains(&format!("service process 1: {socket} is stale")), "{words}");
+}
+
+#[test]
+fn whoever_asks_one_agent_knocks_at_the_door_of_no_other() {
+    let mut job = with_sockets("doctor-one", [&[], &[]]);
+    // Agents dial only those that come behind them.
+    job.agent(0).kill().unwrap();
+    job.agent(0).wait().unwrap();
+    let door = socket_path(job.directory(), Sp(0));
+    std::fs::remove_file(&door).unwrap();
+    let door = UnixListener::bind(door).unwrap();
+    door.set_nonblocking(true).unwrap();
+    let output = tool(&job, &["call", "barrier", "--agent=1"], 20).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(door.accept().err().map(|error| error.kind()), Some(ErrorKind::WouldBlock));
+}
+
+#[test]
+fn a_call_at_an_agent_that_is_dead_names_the_socket_that_it_left() {
+    let mut job = with_sockets("doctor-left", [&[], &[]]);
+    job.agent(0).kill().unwrap();
+    job.agent(0).wait().unwrap();
+    let socket = socket_path(job.directory(), Sp(0)).to_str().unwrap().to_owned();
+    // Whether the next one is there, or has its socket elsewhere.
+    for again in [false, true] {
+        if again {
+            job.start(0, &[]);
+        }
+        let output = tool(&job, &["call", "barrier"], 1).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let words = [&*socket, "service process 0", "nobody listens", "--sockets"];
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    }
 }
 
 /// How long a tool takes that may wait so many seconds; the shortest of three runs, for the machine may be busy.

@@ -167,7 +167,7 @@ impl Call {
 
     /// The meeting place at the agent, and how many members live there.
     fn meet(&self) -> Result<(Station, u32), Failure> {
-        let mut asker = self.reach.connect(Sp(self.agent))?;
+        let mut asker = self.reach.connect_here(Sp(self.agent))?;
         let (body, descriptor) = asker.call_for(0, ops::CALLS, &[], self.reach.patience()).map_err(Failure::failed)?;
         let calls = admin::Calls::from_body(&body).map_err(|_| Failure::failed("the agent's answer is malformed"))?;
         Ok((Station::attach(descriptor).map_err(Failure::failed)?, calls.residents))

@@ -62,7 +62,7 @@ impl Doctor {
         let findings: Vec<Finding> = told
             .into_iter()
             .map(|Told { target, answer, passed_by }| {
-                let stale = agents.site.stale.iter().find(|(sp, _)| *sp == target.sp);
+                let stale = agents.stale.iter().find(|(sp, _)| *sp == target.sp);
                 let lines = answer.as_deref().map(|text| String::from_utf8_lossy(text).into_owned());
                 Finding {
                     service_process: target.sp.0,

@@ -6,6 +6,7 @@
 //!
 //! One deadline holds for all of it. The first quarter is for the seat, calls end with the third, and what is left is for links.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use umbra::admin::{self, Body as _, ops};
@@ -45,6 +46,8 @@ pub(crate) struct Told {
 /// The agents of a job, to be asked again and again.
 pub(crate) struct Agents {
     pub(crate) site: Site,
+    /// Unix sockets of agents at which nobody listens: those agents are asked over TCP.
+    pub(crate) stale: Vec<(Sp, PathBuf)>,
     patience: Lapse,
     /// The seat among the members of chained calls, or why there is none; `None` before it was looked for. No link is kept
     /// beside it, for an agent may begin a new life only when no tool is linked.
@@ -53,8 +56,9 @@ pub(crate) struct Agents {
 
 impl Agents {
     /// Each question to them may take so long.
-    pub(crate) const fn new(site: Site, patience: Lapse) -> Agents {
-        Agents { site, patience, seat: None }
+    pub(crate) fn new(mut site: Site, patience: Lapse) -> Agents {
+        let stale = site.pass_by_stale();
+        Agents { site, stale, patience, seat: None }
     }
 
     /// Takes a seat at an agent on this machine, if there is any, and gives the others until then to be seen there.

@@ -43,13 +43,25 @@ pub(crate) struct Reach {
 pub(crate) struct Site {
     pub(crate) job: Job,
     pub(crate) secret: Secret,
-    /// All of its agents.
+    /// All of its agents, each at its Unix socket if there is one here.
     pub(crate) targets: Vec<Target>,
-    /// Unix sockets of agents at which nobody listens: those agents are asked over TCP.
-    pub(crate) stale: Vec<(Sp, PathBuf)>,
 }
 
 impl Site {
+    /// Has agents asked over TCP at whose Unix sockets nobody listens; tells these.
+    pub(crate) fn pass_by_stale(&mut self) -> Vec<(Sp, PathBuf)> {
+        let mut stale = Vec::new();
+        for Target { sp, address } in &mut self.targets {
+            if let (Address::Unix(path), Some(known)) = (&*address, self.job.address(*sp))
+                && is_stale(path)
+            {
+                stale.push((*sp, path.clone()));
+                *address = Address::Tcp(known.services.into());
+            }
+        }
+        stale
+    }
+
     /// The name of the DPU on which a service process is.
     pub(crate) fn dpu(&self, sp: Sp) -> String {
         let per_dpu = self.job.service_processes_per_dpu().max(1);
@@ -94,10 +106,32 @@ impl Reach {
 
     /// A link to one agent, if it is there: whoever needs only that one waits for no other.
     pub(crate) fn connect(&self, sp: Sp) -> Result<Asker, Failure> {
-        let Site { secret, targets, .. } = self.site()?;
-        let target = targets.into_iter().find(|target| target.sp == sp);
-        let target = target.ok_or_else(|| Failure::failed(format!("the job has no service process {sp}")))?;
-        Asker::connect(secret, vec![target], self.timeout).map_err(Failure::failed)
+        let mut site = self.site_of(sp)?;
+        site.pass_by_stale();
+        Asker::connect(site.secret, site.targets, self.timeout).map_err(Failure::failed)
+    }
+
+    /// A link to one agent whose memory is to be shared, over its Unix socket.
+    pub(crate) fn connect_here(&self, sp: Sp) -> Result<Asker, Failure> {
+        let mut site = self.site_of(sp)?;
+        if let Some((_, path)) = site.pass_by_stale().first() {
+            return Err(Failure::failed(format!(
+                "service process {sp}: {} is stale, nobody listens there, and what is shared is reached over no other socket: \
+                 start it again, or name the directory of its socket with --sockets",
+                path.display()
+            )));
+        }
+        Asker::connect(site.secret, site.targets, self.timeout).map_err(Failure::failed)
+    }
+
+    /// The job, with one of its agents only.
+    fn site_of(&self, sp: Sp) -> Result<Site, Failure> {
+        let mut site = self.site()?;
+        site.targets.retain(|target| target.sp == sp);
+        if site.targets.is_empty() {
+            return Err(Failure::failed(format!("the job has no service process {sp}")));
+        }
+        Ok(site)
     }
 
     /// The job, and where its agents are.
@@ -107,20 +141,13 @@ impl Reach {
         let all: Vec<String> = platform.dpu_names().into_iter().map(str::to_owned).collect();
         let job = platform.job(if place.dpus.is_empty() { &all } else { &place.dpus }).map_err(Failure::failed)?;
         let secret = Secret::read(&place.secret).map_err(Failure::failed)?;
-        let (mut targets, mut stale) = (Vec::new(), Vec::new());
-        for sp in (0..job.service_processes()).map(Sp) {
-            let Some(address) = job.address(sp) else { continue };
-            let path = place.sockets.as_deref().map(|sockets| socket_path(sockets, sp)).filter(|path| path.exists());
-            let address = match path {
-                Some(path) if !is_stale(&path) => Address::Unix(path),
-                path => {
-                    stale.extend(path.map(|path| (sp, path)));
-                    Address::Tcp(address.services.into())
-                }
-            };
-            targets.push(Target { sp, address });
-        }
-        Ok(Site { job, secret, targets, stale })
+        let targets = (0..job.service_processes()).map(Sp).filter_map(|sp| {
+            let tcp = Address::Tcp(job.address(sp)?.services.into());
+            let unix = place.sockets.as_deref().map(|sockets| socket_path(sockets, sp)).filter(|path| path.exists());
+            Some(Target { sp, address: unix.map_or(tcp, Address::Unix) })
+        });
+        let targets = targets.collect();
+        Ok(Site { job, secret, targets })
     }
 
     /// Whether the command line or the environment names a job; otherwise the one that runs here is meant.
