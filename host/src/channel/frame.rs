@@ -7,7 +7,7 @@ use std::convert::Infallible;
 
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
-use umbra_core::crew::{Crew, Member, POCKET};
+use umbra_core::crew::{Crew, MOST, Member, POCKET};
 
 use crate::sys::host;
 use crate::sys::process::Processes;
@@ -48,6 +48,8 @@ pub(crate) enum FrameError {
     Version(u64),
     /// What it says contradicts its size.
     Damaged,
+    /// It would be for more processes than can be told apart.
+    Members(u16),
 }
 
 /// What stands in front.
@@ -59,9 +61,13 @@ pub(crate) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Bytes of memory for the front, and for so many words behind it.
-    pub(crate) const fn bytes_for(members: u16, behind: usize) -> usize {
-        (HEADER + STATE + Crew::words_for(members) + behind) * WORD
+    /// Bytes of memory for the front, which is made for as many processes as can be told apart at most.
+    pub(crate) const fn bytes_for(members: u16) -> Result<usize, FrameError> {
+        if members > MOST { Err(FrameError::Members(members)) } else { Ok(Frame::bytes(members)) }
+    }
+
+    const fn bytes(members: u16) -> usize {
+        (HEADER + STATE + Crew::words_for(members)) * WORD
     }
 
     /// Makes a front in memory that nobody else uses yet and that is all zero, with what `behind` makes behind it. Only
@@ -105,7 +111,7 @@ impl<'a> Frame<'a> {
         let words = |at: usize, count| memory.words(at * WORD, count).map_err(|_| FrameError::Damaged);
         let (header, state) = (words(0, HEADER)?, words(HEADER, STATE)?);
         let crew = Crew::attach(words(HEADER + STATE, Crew::words_for(members))?);
-        let at = Frame::bytes_for(members, 0);
+        let at = Frame::bytes(members);
         let rest = memory.len().checked_sub(at).and_then(|len| memory.part(at, len).ok());
         Ok((Frame { header, state, crew }, rest.ok_or(FrameError::Damaged)?))
     }

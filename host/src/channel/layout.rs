@@ -3,7 +3,7 @@
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
 use umbra_core::channel::{Form, Messages, Shape};
-use umbra_core::crew::{MOST, Member};
+use umbra_core::crew::Member;
 use umbra_core::event::EventCount;
 
 use super::barrier;
@@ -67,11 +67,9 @@ pub(super) struct View<'a> {
 
 /// Bytes of memory that a channel needs.
 pub(super) fn bytes_for(attributes: &Attributes) -> Result<usize, Error> {
-    if attributes.members > MOST {
-        return Err(Error::Members(attributes.members));
-    }
+    let front = Frame::bytes_for(attributes.members)?;
     let messages = attributes.shape()?.words().map_err(Error::TooLarge)?;
-    Ok(Frame::bytes_for(attributes.members, messages))
+    Ok(front + messages * size_of::<AtomicU64>())
 }
 
 /// Makes a channel in memory that nobody else uses yet; everything is zero.
@@ -116,6 +114,7 @@ impl From<FrameError> for Error {
             FrameError::Foreign => Error::NotChannel(umbra_core::channel::AttachError::NotChannel),
             FrameError::Version(version) => Error::VersionMismatch(version),
             FrameError::Damaged => Error::Damaged,
+            FrameError::Members(members) => Error::Members(members),
         }
     }
 }

@@ -3,7 +3,7 @@
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
 use umbra_core::channel::Patience;
-use umbra_core::crew::{MOST, Member};
+use umbra_core::crew::Member;
 use umbra_core::event::{EventCount, Wait};
 use umbra_core::stream::{End, Outcome, Outlet, Reference, Streams, WriteError};
 use umbra_core::time::Time;
@@ -51,11 +51,9 @@ pub(super) struct View<'a> {
 
 /// Bytes of memory that an adapter needs.
 pub(super) fn bytes_for(attributes: &Attributes) -> Result<usize, Error> {
-    if attributes.members > MOST {
-        return Err(Error::Members(attributes.members));
-    }
+    let front = Frame::bytes_for(attributes.members)?;
     let streams = attributes.shape().words().map_err(Error::Shape)?;
-    Ok(Frame::bytes_for(attributes.members, streams))
+    Ok(front + streams * size_of::<AtomicU64>())
 }
 
 /// Makes an adapter in memory that nobody else uses yet; everything is zero.
@@ -82,6 +80,7 @@ impl From<FrameError> for Error {
             FrameError::Foreign => Error::NotStreams(umbra_core::stream::AttachError::NotStreams),
             FrameError::Version(version) => Error::VersionMismatch(version),
             FrameError::Damaged => Error::Damaged,
+            FrameError::Members(members) => Error::Members(members),
         }
     }
 }
