@@ -6,10 +6,24 @@ use umbra_core::boundary::{Element, Octant, RefineError, Shape};
 
 use super::mesh::Mesh;
 
-/// Why no exchange can be built on a mesh of several levels. Every rank that has the same mesh finds the same.
+/// Why no exchange can be built on a mesh. Every rank that has the same mesh finds the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeshError {
+    /// Blocks have numbers of 32 bits.
+    #[error("a grid of {} x {} x {} blocks, and no mesh has more than {}: make blocks larger", .counts[0], .counts[1], .counts[2], u32::MAX)]
+    TooMany {
+        /// Blocks in each direction.
+        counts: [u32; 3],
+    },
+    /// There are more owners than blocks, or blocks without one.
+    #[error("{given} owners were named for {blocks} blocks: name one a block")]
+    Owners {
+        /// Owners that were named.
+        given: usize,
+        /// Blocks of the mesh.
+        blocks: u32,
+    },
     /// Two blocks are too far apart.
     #[error(
         "block {block} of level {level} touches block {other} of level {other_level}: refine the coarser one, so that they \
@@ -76,13 +90,15 @@ pub enum MeshError {
     },
 }
 
-/// Whether a mesh has several levels, or names finer blocks; then all of it is checked, as it is when an exchange is built.
+/// Whether a mesh has several levels, or names finer blocks; then all of it is checked, as it is when an exchange is built. Any
+/// mesh is asked whether it [is one](Mesh::check).
 ///
 /// *Cost*: O(blocks); each is asked about all directions.
 ///
 /// # Errors
 /// [`MeshError`].
 pub fn is_refined(mesh: &impl Mesh) -> Result<bool, MeshError> {
+    mesh.check()?;
     let shape = mesh.shape();
     let names_finer = |block| {
         let mut without = shape.elements().filter(|&element| mesh.neighbour(block, element).is_none());

@@ -5,8 +5,17 @@
 
 use umbra_core::boundary::{Element, Octant, Shape};
 
+use super::balance::MeshError;
+
 /// A mesh of blocks of one shape, with numbers from 0 on that all ranks agree on.
 pub trait Mesh {
+    /// Whether there is such a mesh at all: asked before anything else when an exchange is built.
+    ///
+    /// # Errors
+    /// [`MeshError`].
+    fn check(&self) -> Result<(), MeshError> {
+        Ok(())
+    }
     /// Cells and ghosts of every block.
     fn shape(&self) -> Shape;
     /// Blocks of the whole mesh.
@@ -47,16 +56,23 @@ pub struct Grid {
     shape: Shape,
     counts: [u32; 3],
     periodic: [bool; 3],
+    blocks: u32,
     owners: Vec<u32>,
+}
+
+/// How many blocks these are, if so many have numbers.
+fn blocks(counts: [u32; 3]) -> Option<u32> {
+    u32::try_from(counts.into_iter().map(u128::from).product::<u128>()).ok()
 }
 
 impl Grid {
     /// Blocks of this shape, so many in each direction, spread over ranks along a Morton curve: each rank has a
-    /// compact part, and all have the same number of blocks or one more.
+    /// compact part, and all have the same number of blocks or one more. Where there are more blocks than have numbers, 2^32 - 1,
+    /// the grid has none, and no exchange is built on it: [`MeshError::TooMany`].
     #[must_use]
     pub fn new(shape: Shape, counts: [u32; 3], periodic: [bool; 3], ranks: u32) -> Grid {
-        let blocks = counts.iter().product::<u32>();
-        let mut grid = Grid { shape, counts, periodic, owners: vec![0; blocks as usize] };
+        let blocks = blocks(counts).unwrap_or(0);
+        let mut grid = Grid { shape, counts, periodic, blocks, owners: vec![0; blocks as usize] };
         let mut curve: Vec<u32> = (0..blocks).collect();
         curve.sort_by_key(|&block| morton(grid.position(block)));
         for (block, owner) in shares(curve, ranks) {
@@ -65,7 +81,7 @@ impl Grid {
         grid
     }
 
-    /// The same blocks with other owners, one a block.
+    /// The same blocks with other owners, one a block; with more or fewer no exchange is built: [`MeshError::Owners`].
     #[must_use]
     pub fn with_owners(self, owners: Vec<u32>) -> Grid {
         Grid { owners, ..self }
@@ -91,12 +107,20 @@ impl Grid {
 }
 
 impl Mesh for Grid {
+    fn check(&self) -> Result<(), MeshError> {
+        match (blocks(self.counts), self.owners.len()) {
+            (None, _) => Err(MeshError::TooMany { counts: self.counts }),
+            (Some(blocks), given) if given != blocks as usize => Err(MeshError::Owners { given, blocks }),
+            _ => Ok(()),
+        }
+    }
+
     fn shape(&self) -> Shape {
         self.shape
     }
 
     fn blocks(&self) -> u32 {
-        self.owners.len() as u32
+        self.blocks
     }
 
     fn owner(&self, block: u32) -> u32 {
@@ -104,6 +128,9 @@ impl Mesh for Grid {
     }
 
     fn neighbour(&self, block: u32, element: Element) -> Option<u32> {
+        if block >= self.blocks {
+            return None;
+        }
         let (at, offsets) = (self.position(block), element.offsets());
         let mut to = [0; 3];
         for direction in 0..3 {
@@ -132,6 +159,7 @@ pub(super) fn morton(at: [u32; 3]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{MeshError, Tree, is_refined};
     use super::*;
 
     #[test]
@@ -146,6 +174,38 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn more_blocks_than_have_numbers_are_none_and_refused() {
+        let shape = Shape::new([4, 4, 1], [2, 2, 0]).unwrap();
+        for counts in [[1 << 16, 1 << 16, 1], [u32::MAX, 2, 1], [u32::MAX; 3]] {
+            let grid = Grid::new(shape, counts, [true; 3], 2);
+            assert_eq!((grid.blocks(), grid.counts()), (0, counts));
+            assert_eq!(is_refined(&grid), Err(MeshError::TooMany { counts }), "{counts:?}");
+            let right = Element::new(1, 0, 0).unwrap();
+            assert_eq!(grid.neighbour(u32::MAX, right), None, "of a block that there is not");
+        }
+        let none = Grid::new(shape, [4, 0, 1], [true; 3], 2);
+        assert_eq!((none.blocks(), is_refined(&none)), (0, Ok(false)));
+        assert_eq!(none.neighbour(0, Element::new(1, 0, 0).unwrap()), None);
+    }
+
+    #[test]
+    fn other_owners_than_one_a_block_are_refused() {
+        let shape = Shape::new([4, 4, 1], [2, 2, 0]).unwrap();
+        let grid = Grid::new(shape, [2, 2, 1], [true; 3], 2);
+        let tree = Tree::new(shape, [2, 2, 1], [true; 3], 2, 0, |_, _| false);
+        for owners in [vec![], vec![0; 3], vec![1; 5]] {
+            let (given, blocks) = (owners.len(), 4);
+            let refused = Err(MeshError::Owners { given, blocks });
+            let dealt = tree.clone().with_owners(&owners);
+            assert_eq!((dealt.blocks(), is_refined(&dealt)), (4, refused));
+            assert_eq!(is_refined(&dealt.with_owners(&[0; 4])), Ok(false));
+            let dealt = grid.clone().with_owners(owners);
+            assert_eq!((dealt.blocks(), is_refined(&dealt)), (4, refused));
+            assert_eq!(is_refined(&dealt.with_owners(vec![0; 4])), Ok(false));
         }
     }
 

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use umbra_core::boundary::{Element, Octant, Shape};
 
+use super::balance::MeshError;
 use super::mesh::{Mesh, morton, shares};
 
 /// Most levels beyond the first: of fewer than 2^11 blocks along a direction there are at most 2^21, as many as the curve tells apart.
@@ -45,6 +46,8 @@ pub struct Tree {
     periodic: [bool; 3],
     deepest: u32,
     leaves: Vec<Leaf>,
+    /// Owners that were named.
+    given: usize,
     numbers: HashMap<(u32, [u32; 3]), u32>,
 }
 
@@ -64,7 +67,8 @@ impl Tree {
         levels: u32,
         mut refine: impl FnMut(u32, [u32; 3]) -> bool,
     ) -> Tree {
-        let mut tree = Tree { shape, counts, periodic, deepest: 0, leaves: Vec::new(), numbers: HashMap::new() };
+        let (leaves, numbers) = (Vec::new(), HashMap::new());
+        let mut tree = Tree { shape, counts, periodic, deepest: 0, leaves, given: 0, numbers };
         let [nx, ny, nz] = counts;
         // What is still to be looked at, the next one last.
         let mut rest: Vec<(u32, [u32; 3])> = Vec::new();
@@ -88,12 +92,14 @@ impl Tree {
         for (block, owner) in shares(curve, ranks) {
             tree.leaves[block as usize].owner = owner;
         }
+        tree.given = tree.leaves.len();
         tree
     }
 
-    /// The same blocks with other owners, one a block.
+    /// The same blocks with other owners, one a block; with more or fewer no exchange is built: [`MeshError::Owners`].
     #[must_use]
     pub fn with_owners(mut self, owners: &[u32]) -> Tree {
+        self.given = owners.len();
         self.leaves.iter_mut().zip(owners).for_each(|(leaf, &owner)| leaf.owner = owner);
         self
     }
@@ -164,6 +170,11 @@ impl Tree {
 }
 
 impl Mesh for Tree {
+    fn check(&self) -> Result<(), MeshError> {
+        let (given, blocks) = (self.given, self.blocks());
+        if given == self.leaves.len() { Ok(()) } else { Err(MeshError::Owners { given, blocks }) }
+    }
+
     fn shape(&self) -> Shape {
         self.shape
     }
