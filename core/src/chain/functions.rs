@@ -29,6 +29,8 @@ pub enum RegisterError {
     Taken,
     /// The tag is [`Tag::NONE`].
     NoTag,
+    /// There is no memory for what the function keeps.
+    NoMemory,
 }
 
 impl fmt::Display for RegisterError {
@@ -37,6 +39,7 @@ impl fmt::Display for RegisterError {
             RegisterError::Full => "no room for another function: release one",
             RegisterError::Taken => "a function of this name, or of a name with the same tag, is registered already",
             RegisterError::NoTag => "tag 0 names no function",
+            RegisterError::NoMemory => "no memory for what the function keeps: free some, or have it keep less",
         })
     }
 }

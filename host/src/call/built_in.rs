@@ -28,6 +28,7 @@ use umbra_core::chain::{Call, Caps, Data, Mode, Node, Phase, RegisterError, Tag,
 
 use super::Member;
 use super::numbers::{combine, operation};
+use crate::sys::heap;
 
 /// Everybody runs it: when the call is done, all were there.
 pub const BARRIER: &str = "umbra.barrier";
@@ -152,14 +153,10 @@ impl Kept {
 pub struct Board(Arc<Mutex<Kept>>);
 
 impl Board {
-    fn new(first: u32, members: usize, most: usize) -> Board {
-        Board(Arc::new(Mutex::new(Kept {
-            first,
-            most,
-            values: vec![0; members * most],
-            lens: vec![0; members],
-            counters: vec![0; members],
-        })))
+    fn new(first: u32, members: usize, most: usize) -> Result<Board, RegisterError> {
+        let values = heap::filled(0, members.saturating_mul(most)).map_err(|_| RegisterError::NoMemory)?;
+        let (lens, counters) = (vec![0; members], vec![0; members]);
+        Ok(Board(Arc::new(Mutex::new(Kept { first, most, values, lens, counters }))))
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -270,7 +267,7 @@ impl Member {
     /// [`RegisterError`].
     pub fn serve_built_ins(&mut self, value_bytes: usize) -> Result<Board, RegisterError> {
         let shape = self.station.shape();
-        let board = Board::new(shape.first, usize::from(shape.members), value_bytes);
+        let board = Board::new(shape.first, usize::from(shape.members), value_bytes)?;
         let (a, b, c, d) = (board.clone(), board.clone(), board.clone(), board.clone());
         self.register(BARRIER, |_| Verdict::Done)?;
         self.register(BROADCAST, move |work| a.broadcast(work))?;
@@ -283,6 +280,7 @@ impl Member {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Shape, Station};
     use super::*;
 
     #[test]
@@ -291,6 +289,16 @@ mod tests {
         for (bytes, room) in [(0, 24), (u32::MAX - 24, u32::MAX), (u32::MAX - 23, u32::MAX), (u32::MAX, u32::MAX)] {
             assert_eq!(gather(&members, bytes).caps.data, room, "{bytes}");
         }
+    }
+
+    #[test]
+    fn values_for_which_there_is_no_memory_are_refused_and_nothing_is_registered() {
+        let station = Station::create("values", Shape::new(3)).unwrap();
+        let mut member = Member::join(&station, Node(0)).unwrap();
+        for bytes in [usize::MAX, usize::MAX / 3 + 1, usize::MAX / 4, isize::MAX as usize / 3] {
+            assert_eq!(member.serve_built_ins(bytes).map(drop), Err(RegisterError::NoMemory), "{bytes}");
+        }
+        member.serve_built_ins(8).unwrap();
     }
 
     #[test]
