@@ -121,13 +121,13 @@ fn gather<const WORDS: usize>(
     others.clone().try_for_each(|rank| end.write_plan(rank, &bytes))?;
     for rank in others {
         let heard = loop {
-            if let Some(heard) = end.read_plan(rank)? {
-                break heard;
+            // What came while this process was stopped is heard before a rank is taken for silent.
+            let is_late = until.is_some_and(|until| Instant::now() > until);
+            match end.read_plan(rank)? {
+                Some(heard) => break heard,
+                None if is_late => return Err(TransportError::Silent { rank }),
+                None => thread::yield_now(),
             }
-            if until.is_some_and(|until| Instant::now() > until) {
-                return Err(TransportError::Silent { rank });
-            }
-            thread::yield_now();
         };
         if heard.len() != bytes.len() {
             let (bytes, came) = (bytes.len() as u64, Some(heard.len() as u64));
@@ -139,4 +139,76 @@ fn gather<const WORDS: usize>(
             .for_each(|(to, word)| *to = u64::from_le_bytes(*word));
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use umbra_core::boundary::{Message, Place, Vote};
+
+    use super::*;
+
+    /// An end of rank 0 of two. This process is stopped in its first look, until both the answer and the deadline have come.
+    struct Stopped {
+        until: Instant,
+        looks: Cell<u32>,
+        answers: bool,
+    }
+
+    impl Transport for Stopped {
+        fn rank(&self) -> u32 {
+            0
+        }
+        fn ranks(&self) -> u32 {
+            2
+        }
+        fn slots(&self) -> u32 {
+            1
+        }
+        fn write(&mut self, _: u32, _: u32, _: Place, _: usize, _: &[f64]) -> Result<(), TransportError> {
+            Ok(())
+        }
+        fn publish(&mut self, _: &Message, _: u32, _: &[u8]) -> Result<(), TransportError> {
+            Ok(())
+        }
+        fn look(&mut self, _: u32, _: u32, _: &mut [u8]) -> Result<bool, TransportError> {
+            Ok(false)
+        }
+        fn taken(&mut self, _: u32, _: u32, _: u32) -> Result<(), TransportError> {
+            Ok(())
+        }
+        fn read(&self, _: u32, _: u32, _: Place, _: usize, _: &mut [f64]) -> Result<(), TransportError> {
+            Ok(())
+        }
+        fn vote(&mut self, _: u32, _: Vote) -> Result<(), TransportError> {
+            Ok(())
+        }
+        fn vote_of(&self, _: u32, _: u32) -> Result<Option<Vote>, TransportError> {
+            Ok(None)
+        }
+        fn write_plan(&mut self, _: u32, _: &[u8]) -> Result<(), TransportError> {
+            Ok(())
+        }
+        fn read_plan(&self, _: u32) -> Result<Option<Vec<u8>>, TransportError> {
+            self.looks.set(self.looks.get() + 1);
+            if self.looks.get() > 1 {
+                return Ok(self.answers.then(|| 7_u64.to_le_bytes().to_vec()));
+            }
+            while Instant::now() <= self.until {
+                thread::yield_now();
+            }
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn who_has_answered_while_this_process_was_stopped_is_not_silent() {
+        for answers in [true, false] {
+            let until = Instant::now() + Duration::from_millis(20);
+            let mut end = Stopped { until, looks: Cell::new(0), answers };
+            let expected = if answers { Ok(vec![[3], [7]]) } else { Err(TransportError::Silent { rank: 1 }) };
+            assert_eq!(gather(&mut end, [3], Some(until)), expected);
+        }
+    }
 }
