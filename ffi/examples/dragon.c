@@ -363,6 +363,29 @@ static void handed_over_across_pools(void)
     OK(dragon_memory_pool_destroy(&there));
 }
 
+/* What is not sent has not been written over what was in its place, though that be a part of it. */
+static void unsent(dragonChannelSendh_t *full, dragonMemoryPoolDescr_t *pool)
+{
+    dragonMemoryDescr_t mem, from, dest;
+    dragonMessage_t message;
+    uint8_t *bytes;
+    size_t part = 200;
+    void *start;
+    int i;
+    OK(dragon_memory_alloc(&mem, pool, 300));
+    OK(dragon_memory_get_pointer(&mem, &start));
+    bytes = (uint8_t *)start;
+    for (i = 0; i < 300; i++)
+        bytes[i] = (uint8_t)i;
+    OK(dragon_memory_descr_clone(&from, &mem, 0, &part));
+    OK(dragon_memory_descr_clone(&dest, &mem, 100, NULL));
+    OK(dragon_channel_message_init(&message, &from, NULL));
+    IS(CHANNEL_FULL, dragon_chsend_send_msg(full, &message, &dest, &DRAGON_CHANNEL_TRYONCE_TIMEOUT));
+    for (i = 0; i < 300; i++)
+        CHECK(bytes[i] == (uint8_t)i);
+    OK(dragon_memory_free(&mem));
+}
+
 static void messages(dragonMemoryPoolDescr_t *pool)
 {
     static const size_t sizes[] = {0, 1, 255, 256, 257, 5000};
@@ -422,6 +445,7 @@ static void messages(dragonMemoryPoolDescr_t *pool)
     OK(dragon_chsend_send_msg(&sends, &message, NULL, NULL));
     IS(CHANNEL_FULL, dragon_chsend_send_msg(&sends, &message, NULL, &DRAGON_CHANNEL_TRYONCE_TIMEOUT));
     IS(TIMEOUT, dragon_chsend_send_msg(&sends, &message, NULL, &brief));
+    unsent(&sends, pool);
     OK(dragon_channel_poll(&channel, DRAGON_IDLE_WAIT, DRAGON_CHANNEL_POLLFULL, NULL, NULL));
     OK(dragon_channel_message_init(&received, &small, NULL));
     IS(CHANNEL_RECV_INVALID_DESTINATION_MEMORY, dragon_chrecv_get_msg(&receives, &received));

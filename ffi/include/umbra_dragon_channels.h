@@ -634,8 +634,8 @@ static inline dragonError_t dragon_chsend_send_msg(const dragonChannelSendh_t *h
     const dragonChannelDescr_t *ch;
     uint64_t patience, began = umbra_dragon_clock();
     bool hands_over, lends, is_of_pool, is_copied = false, is_named = false;
-    uint8_t *bytes;
-    void *from, *to;
+    uint8_t *bytes, *before = NULL;
+    void *from, *to = NULL;
     dragonError_t code;
     int sent;
     if (handle == NULL || msg == NULL)
@@ -682,6 +682,12 @@ static inline dragonError_t dragon_chsend_send_msg(const dragonChannelSendh_t *h
         }
         if ((code = dragon_memory_get_pointer(&copy, &to)) != DRAGON_SUCCESS)
             return code;
+        /* What the caller has there is his until the message is sent. */
+        if (!is_copied) {
+            if ((before = (uint8_t *)malloc(source._length + 1)) == NULL)
+                return umbra_dragon_code(-UMBRA_ESYSTEM, DRAGON_CHANNEL_FULL);
+            memcpy(before, to, source._length);
+        }
         memmove(to, from, source._length);
         envelope.allocation = copy._id;
         envelope.offset = copy._offset;
@@ -704,6 +710,9 @@ static inline dragonError_t dragon_chsend_send_msg(const dragonChannelSendh_t *h
     }
     if (sent != 0 && is_copied)
         dragon_memory_free(&copy);
+    if (sent != 0 && before != NULL)
+        memcpy(to, before, source._length);
+    free(before);
     /* What was handed over and copied is not needed any more. */
     if (sent == 0 && hands_over && !is_named)
         dragon_memory_free(&source);
