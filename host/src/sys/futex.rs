@@ -13,6 +13,8 @@
 //!
 //! Source: `futex(2)`; `FUTEX_WAIT_BITSET` takes an absolute time on the monotonic clock.
 
+use std::time::Duration;
+
 use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::Timespec;
@@ -39,8 +41,12 @@ fn lower_half(word: &AtomicU64) -> &SystemWord {
 pub const MOST: usize = 128;
 
 /// Sleeps while the lower half of each word is what was seen of it, until one is woken and at most until `until`; at most
-/// [`MOST`] words. May return early.
+/// [`MOST`] words. May return early, but not where there is no word.
 pub fn sleep_any(words: &[(&AtomicU64, u32)], until: Time) {
+    if words.is_empty() {
+        // The system refuses to wait for none.
+        return std::thread::sleep(Duration::from_nanos(until.since(clock::now()).0));
+    }
     let waiter = |&(word, seen): &(&AtomicU64, u32)| {
         let mut waiter = futex::Wait::new();
         waiter.val = seen.into();
@@ -52,7 +58,7 @@ pub fn sleep_any(words: &[(&AtomicU64, u32)], until: Time) {
     let woken = futex::waitv(&waiters, futex::WaitvFlags::empty(), Some(&timespec(until)), futex::ClockId::Monotonic);
     if let Err(Errno::NOSYS | Errno::INVAL | Errno::PERM) = woken {
         // Linux before 5.16: looks again and again, seldom enough to use little of the processor.
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -86,7 +92,7 @@ impl Wait for Futex {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use umbra_core::atomic::Ordering;
     use umbra_core::event::{EventCount, SPIN};
@@ -129,6 +135,15 @@ mod tests {
             assert!(waited >= Duration::from_millis(120), "{waited:?} with {spins} looks");
             assert!(waited < Duration::from_secs(20), "{waited:?} with {spins} looks");
         }
+    }
+
+    #[test]
+    fn who_sleeps_on_no_word_sleeps_until_the_end() {
+        let until = clock::now() + Lapse::from_millis(50);
+        sleep_any(&[], until);
+        assert!(clock::now() >= until, "nothing can wake it before");
+        // As one whose end has passed.
+        sleep_any(&[], until);
     }
 
     #[test]
