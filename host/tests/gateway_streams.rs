@@ -85,6 +85,32 @@ fn what_a_gateway_keeps_for_a_sender_is_bounded() {
     });
 }
 
+/// What had come is received by the next call.
+#[test]
+fn messages_that_come_and_come_keep_a_receiver_no_longer_than_his_deadline_and_grace() {
+    let (_server, address) = serve();
+    let adapter = Adapter::create(&Attributes::of(Mode::Nominal), []).unwrap();
+    let remote = remote(&adapter, &gateways(&address));
+    // He is never behind who receives.
+    let endless = SendOptions { may_be_cut: true, mode: WaitMode::Spin, ..SendOptions::default() };
+    thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            let mut sender = adapter.send(&endless, LONG).unwrap();
+            while sender.send(&[7], 0, LONG).is_ok() {}
+        });
+        let mut receiver = remote.receive(&ReceiveOptions::default(), LONG).unwrap();
+        let mut bytes = vec![0; 1 << 20];
+        let begun = Instant::now();
+        let brief = Timeout::After(Duration::from_millis(100));
+        assert_eq!(receiver.receive_exact(&mut bytes, brief).map(drop), refused(stream::Error::Timeout));
+        assert!(begun.elapsed() < Duration::from_secs(20), "one by one it would take longer");
+        let piece = receiver.receive_exact(&mut bytes[..500], LONG).unwrap();
+        assert!(piece.len == 500 && bytes[..500] == [7; 500], "what had come is kept");
+        drop(receiver);
+        sending.join().unwrap();
+    });
+}
+
 /// Waiting makes no room for more of it.
 #[test]
 fn one_message_that_is_longer_than_what_a_gateway_keeps_is_too_large() {

@@ -2,11 +2,14 @@
 
 use std::io::{self, Read, Write};
 
+use umbra_core::gateway::client::GRACE;
 use umbra_core::gateway::{Answer, MESSAGE_MAX, Request};
+use umbra_core::time::Time;
 
 use super::error::Error;
 use super::line::{Line, done, patience};
 use crate::channel::Timeout;
+use crate::driver::now;
 use crate::stream::{self, Early, Filled, Message, Piece};
 use crate::sys::heap;
 
@@ -115,6 +118,29 @@ pub struct RemoteStreamReceiver {
     timeout: Timeout,
 }
 
+/// Until when a call reads part after part, whose answers may each come as late: a sender that goes on for ever would keep a
+/// receiver as long.
+struct Limit {
+    timeout: Timeout,
+    until: Time,
+    is_first: bool,
+}
+
+impl Limit {
+    fn new(timeout: Timeout, deadline: Time) -> Limit {
+        Limit { timeout, until: deadline.max(now()) + GRACE, is_first: true }
+    }
+
+    /// Refuses the next part if it is over.
+    fn next(&mut self) -> Result<(), Error> {
+        match (std::mem::take(&mut self.is_first) || now() < self.until, self.timeout) {
+            (true, _) => Ok(()),
+            (false, Timeout::Now) => Err(stream::Error::Empty.into()),
+            (false, _) => Err(stream::Error::Timeout.into()),
+        }
+    }
+}
+
 impl RemoteStreamReceiver {
     pub(super) fn new(line: Line, timeout: Timeout) -> RemoteStreamReceiver {
         RemoteStreamReceiver { line, early: Early::default(), has_ended: false, timeout }
@@ -156,6 +182,7 @@ impl RemoteStreamReceiver {
             return Ok(message);
         }
         let deadline = timeout.deadline();
+        let mut limit = Limit::new(timeout, deadline);
         let mut message = Message::default();
         loop {
             let (filled, is_early) = (message.bytes.len(), !self.early.is_empty());
@@ -170,10 +197,11 @@ impl RemoteStreamReceiver {
                 }
                 Ok(()) => {
                     let bytes = &mut message.bytes;
-                    self.read_some(most, timeout.rest(deadline), |more| {
+                    let read = |more: &[u8]| {
                         bytes.extend_from_slice(more);
                         Some(())
-                    })
+                    };
+                    limit.next().and_then(|()| self.read_some(most, timeout.rest(deadline), read))
                 }
             };
             match read {
@@ -229,7 +257,9 @@ impl RemoteStreamReceiver {
     pub fn receive_exact(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
         let deadline = timeout.deadline();
         let is_over = |error: &Error| matches!(error, Error::Stream(stream::Error::Ended | stream::Error::PeerDead));
-        let filled = Filled::fill(pad, |rest| self.receive_into(rest, timeout.rest(deadline)), is_over);
+        let mut limit = Limit::new(timeout, deadline);
+        let read = |rest: &mut [u8]| limit.next().and_then(|()| self.receive_into(rest, timeout.rest(deadline)));
+        let filled = Filled::fill(pad, read, is_over);
         filled.or_else(|(filled, error)| filled.put_back(pad, &mut self.early).ok_or(error))
     }
 
