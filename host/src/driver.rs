@@ -8,6 +8,7 @@
 //! Order: events of one link come in the order of the link; `Up` first, `Gone` last, and the number of a
 //! link is not reused before its `Gone` was handed out.
 
+mod doors;
 mod poll;
 mod watch;
 
@@ -100,6 +101,8 @@ pub struct Driver {
     secret: Secret,
     limits: Limits,
     listeners: Vec<Listener>,
+    /// Of the process that listens.
+    life: Option<u32>,
     watched: Vec<Option<OwnedFd>>,
     slots: Vec<Slot>,
     /// Links that may have unparsed bytes.
@@ -122,6 +125,7 @@ impl Driver {
             secret,
             limits,
             listeners: Vec::new(),
+            life: None,
             watched: Vec::new(),
             slots: Vec::new(),
             fresh: VecDeque::new(),
@@ -151,16 +155,6 @@ impl Driver {
     #[must_use]
     pub const fn looked(&self) -> Time {
         self.looked
-    }
-
-    /// Accepts links from now on.
-    ///
-    /// # Errors
-    /// What the system said.
-    pub fn listen(&mut self, listener: Listener) -> std::io::Result<()> {
-        listener.set_nonblocking()?;
-        self.listeners.push(listener);
-        Ok(())
     }
 
     /// Begins to connect to `expected` at `address`; ends in [`Event::Up`] or, at `deadline` at the latest,

@@ -4,10 +4,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _, Write as _};
+use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
@@ -60,6 +61,24 @@ fn connect(a: &mut Driver, b: &mut Driver) -> (LinkId, LinkId) {
         *(if i == 0 { &mut left } else { &mut right }) = Some(link);
         left.zip(right)
     })
+}
+
+/// Others hold the door of a process, as a child does that was forked off.
+#[test]
+fn who_knocks_at_a_process_that_has_ended_is_refused_whoever_holds_its_door() {
+    let (listener, Address::Tcp(address)) = tcp() else { panic!("it is a port") };
+    let path = SocketAddr::from_abstract_name(umbra::uid::draw().unwrap().to_le_bytes()).unwrap();
+    let unix = UnixListener::bind_addr(&path).unwrap();
+    let _held = (listener.try_clone().unwrap(), unix.try_clone().unwrap());
+    let mut service = driver(SERVICE, 1);
+    service.listen(Listener::Tcp(listener)).unwrap();
+    service.listen(Listener::Unix(unix)).unwrap();
+    drop(service);
+    let refused = Err(ErrorKind::ConnectionRefused);
+    assert_eq!(TcpStream::connect(address).map(drop).map_err(|error| error.kind()), refused);
+    assert_eq!(UnixStream::connect_addr(&path).map(drop).map_err(|error| error.kind()), refused);
+    // Nor is anybody in the way of the next one there.
+    let _next = TcpListener::bind(address).unwrap();
 }
 
 fn call(body: &[u8]) -> Frame<'_> {

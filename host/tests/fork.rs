@@ -4,6 +4,7 @@
 
 use std::future::Future as _;
 use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -684,6 +685,22 @@ fn a_link_ends_with_the_process_that_made_it_while_a_child_of_that_holds_it() {
         assert!(ended, "the link is held by nobody who could speak");
         assert!(!had_gone, "the heir lived");
     });
+}
+
+#[test]
+fn a_child_that_drops_links_leaves_the_door_to_its_parent() {
+    let me = Identity { party: Party::Peer(Peer::service(Sp(1)).unwrap()), incarnation: Incarnation(5) };
+    let mut serving = Driver::new(me, Secret::from_bytes([1; 32]), Limits::default());
+    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = door.local_addr().unwrap();
+    serving.listen(Listener::Tcp(door)).unwrap();
+    let mut inherited = Some(serving);
+    let drops = || {
+        drop(inherited.take());
+        true
+    };
+    forks(drops, |_| ());
+    TcpStream::connect(address).unwrap();
 }
 
 /// A session and the service process that it has greeted, in a folder of this name.
