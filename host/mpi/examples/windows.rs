@@ -2,7 +2,8 @@
 //!
 //! A window takes no memory before it is written.
 //! Processes that ask for different numbers of words would look for a message where it is not; all of them are told who
-//! does. Two ends over one window would pack their messages over each other; the second one is refused.
+//! does. Two ends over one window would pack their messages over each other; the second one is refused. So is an end of other
+//! processes than those of the window.
 //!
 //! ```text
 //! mpirun -n RANKS windows
@@ -57,6 +58,16 @@ fn shared(world: Communicator) -> Checked {
     Ok(window.free()?)
 }
 
+/// A window of some of the processes is none for an end of all of them.
+fn of_others(world: Communicator) -> Checked {
+    let part = world.split(u16::from(world.rank() == 0))?;
+    let window = Window::allocate(&part, MpiRma::words(world.size(), 4096))?;
+    match MpiRma::new(world, &window, DEADLINE).map(|_| ()) {
+        Err(TransportError::OtherProcesses) => Ok(window.free()?),
+        made => Err(format!("an end over a window of others: {made:?}").into()),
+    }
+}
+
 /// What is never written takes no memory. Open MPI writes the windows of processes that share memory itself.
 fn empty(world: Communicator) -> Checked {
     if mpi::environment::library_version()?.contains("Open MPI") {
@@ -74,6 +85,7 @@ fn empty(world: Communicator) -> Checked {
 fn run(world: Communicator) -> Checked {
     different(world)?;
     shared(world)?;
+    of_others(world)?;
     empty(world)?;
     if world.rank() == 0 {
         writeln!(io::stdout(), "{} ranks have windows of one size, for one end each", world.size())?;

@@ -106,9 +106,13 @@ impl<W: Deref<Target = Window>> MpiRma<W> {
     /// [`MpiSlot`](crate::MpiSlot::new). Messages may be as large as was said for [`words`](MpiRma::words).
     ///
     /// # Errors
-    /// [`TransportError::Silent`] names who did not come; [`TransportError::HasEnd`] if another end packs messages in this window.
+    /// [`TransportError::Silent`] names who did not come; [`TransportError::HasEnd`] if another end packs messages in this window,
+    /// [`TransportError::OtherProcesses`] if it is none of these processes.
     pub fn new(world: Communicator, window: W, deadline: Option<Duration>) -> Result<MpiRma<W>, TransportError> {
         let capacity = window.len() / (world.size() as usize * 2 * SLOTS as usize).max(1);
+        if !window.is_of(&world)? {
+            return Err(TransportError::OtherProcesses);
+        }
         if !window.lend() {
             return Err(TransportError::HasEnd);
         }

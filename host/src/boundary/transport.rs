@@ -140,6 +140,11 @@ pub enum TransportError {
     /// Two ends of a process would take what is sent to each other.
     #[error("this process has an end among these ranks already: drop it before the next one is made")]
     HasEnd,
+    /// Messages would be read of other processes than those that the end is made for.
+    #[error(
+        "the window is one of other processes than those of the communicator: make both of the same ones, in one order"
+    )]
+    OtherProcesses,
     /// The communicator is the program's own, which may free it.
     #[error("no end is made on a communicator of the program itself: make it on a duplicate")]
     Lent,
@@ -238,6 +243,7 @@ impl TransportError {
             | TransportError::Process(_)
             | TransportError::NoName { .. }
             | TransportError::HasEnd
+            | TransportError::OtherProcesses
             | TransportError::Lent
             | TransportError::Nodes(_) => {}
         }

@@ -128,6 +128,29 @@ impl Window {
         Ok(NonNull::new(value).filter(|_| found != 0).map(|model| unsafe { model.read() }))
     }
 
+    /// Whether its processes are those of a communicator, in the same order.
+    pub(crate) fn is_of(&self, world: &Communicator) -> Result<bool, MpiError> {
+        let (mut ours, mut theirs) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+        // SAFETY: a window of this process, and the place is a group's.
+        check("MPI_Win_get_group", unsafe { ffi::MPI_Win_get_group(self.raw, ours.as_mut_ptr()) })?;
+        // SAFETY: a communicator of this process, and the place is a group's.
+        check("MPI_Comm_group", unsafe { ffi::MPI_Comm_group(world.raw, theirs.as_mut_ptr()) })?;
+        // SAFETY: the call has written it; so below.
+        let mut ours = unsafe { ours.assume_init() };
+        // SAFETY: as above.
+        let mut theirs = unsafe { theirs.assume_init() };
+        let mut result = 0;
+        // SAFETY: two groups, and the place is an integer's.
+        let compared = unsafe { ffi::MPI_Group_compare(ours, theirs, &raw mut result) };
+        for group in [&raw mut ours, &raw mut theirs] {
+            // SAFETY: a group of this process, which nobody uses any more.
+            check("MPI_Group_free", unsafe { ffi::MPI_Group_free(group) })?;
+        }
+        check("MPI_Group_compare", compared)?;
+        // SAFETY: a constant of the library, set before `main`.
+        Ok(result == unsafe { ffi::RSMPI_IDENT })
+    }
+
     /// Words of each process.
     #[must_use]
     pub const fn len(&self) -> usize {
