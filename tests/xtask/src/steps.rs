@@ -35,7 +35,7 @@ pub(crate) const ALL: &[Step] = &[
     step("dependencies", "every dependency says why it is there", dependencies::dependencies),
     step("clippy", "no lint complains, on any target", lints::clippy),
     step("doc", "the documentation builds without a warning", lints::doc),
-    beside("features", "every pair of features builds", features::features),
+    beside("features", "each feature builds alone, and so does none", features::features),
     beside("symbols", "core and the agent's engine need nothing but mem*", symbols::check),
     beside("bare-metal", "core and the agent's engine build without an operating system", features::bare_metal),
     beside("loom", "lock-free structures hold under every interleaving that loom tries", atomics::loom),

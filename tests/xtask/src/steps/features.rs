@@ -1,7 +1,7 @@
-//! Features: every pair of them, and none without an operating system.
+//! Features: each of them alone, and none without an operating system.
 
 use crate::install::{self, CARGO_HACK, RdmaSys};
-use crate::run::{self, Run};
+use crate::run::Run;
 use crate::step::{Bench, Failure, Verdict};
 use crate::toolchain;
 
@@ -13,32 +13,26 @@ const BARE: [(&str, &str); 2] = [
     ("thumbv7em-none-eabi", "--package umbra-core --features portable-atomic"),
 ];
 
-/// Clippy over the features of the packages that have some: none, each alone and every pair.
+/// Clippy over the packages with none of their features and with each alone.
 ///
-/// What three do to each other would have to be written in one place, for three of them; and the lints of the workspace
-/// have seen all at once.
+/// Code that asks for one feature and not for another is met by each alone; code that asks for several, by the lints of the
+/// workspace, which see all at once.
 pub(super) fn features(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     let tool = match install::cargo_tool(bench.workspace, CARGO_HACK, bench.log)? {
         Ok(tool) => tool,
         Err(reason) => return Ok(Verdict::Skipped(reason)),
     };
     let rdma_sys = RdmaSys::prepare(bench.log);
-    // One package alone keeps one processor busy: so every processor has a share of the combinations, and a folder.
-    let shares = run::processors();
-    let share = |nth: usize| {
-        let run = Run::new(&tool).words("hack clippy --quiet --feature-powerset --depth 2 --workspace");
-        let run = run.words("--exclude umbra-tests --exclude xtask --partition").arg(format!("{}/{shares}", nth + 1));
-        // The default is among the others, by the names of its parts.
-        let run = run.words(if rdma_sys.is_here() {
-            "--exclude-features default"
-        } else {
-            "--exclude-features default,rdma-sys"
-        });
-        // The first folder has what the lints of the workspace have checked.
-        let name = if nth == 0 { String::new() } else { format!("features-{nth}") };
-        rdma_sys.env(run).env("CARGO_TARGET_DIR", bench.workspace.target.join(name)).words("-- -D warnings")
-    };
-    Run::all_succeed((0..shares).map(share), bench.log)?;
+    let run = Run::new(&tool).words("hack clippy --quiet --each-feature --workspace --exclude umbra-tests --exclude xtask");
+    // The default is among the others, by the names of its parts.
+    let run = run.words(if rdma_sys.is_here() {
+        "--exclude-features default"
+    } else {
+        "--exclude-features default,rdma-sys"
+    });
+    // One after the other, where the lints of the workspace have checked what all of them need: a second folder, for two at
+    // a time, would cost as much as it gains.
+    rdma_sys.env(run).words("-- -D warnings").succeed(bench.log)?;
     Ok(Verdict::Passed(rdma_sys.remark()))
 }
 

@@ -10,7 +10,7 @@ pub(super) fn fmt(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     Ok(Verdict::Passed(String::new()))
 }
 
-/// Clippy with every feature, where every feature can be built; pairs of them are a step of their own.
+/// Clippy with every feature, where every feature can be built; each of them alone is a step of its own.
 pub(super) fn clippy(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     let rdma_sys = RdmaSys::prepare(bench.log);
     let features = if rdma_sys.is_here() { "--all-features" } else { "" };
