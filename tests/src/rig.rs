@@ -6,7 +6,7 @@ mod by_hand;
 mod guarded;
 mod killed;
 
-pub use by_hand::{ByHand, Scratch, finish};
+pub use by_hand::{ByHand, Scratch, address, finish};
 pub use guarded::Guarded;
 pub use killed::killed;
 

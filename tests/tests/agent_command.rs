@@ -5,18 +5,20 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use umbra::channel::{Attributes, Channel, SendOptions, Timeout};
+use umbra::config::Platform;
 use umbra::gateway::{Gateways, RemoteChannel};
 use umbra::link::Address;
 use umbra::secret::Secret;
 use umbra::sys::host;
-use umbra_tests::rig::{self, Guarded, Scratch};
+use umbra_core::peer::Sp;
+use umbra_tests::rig::{self, ByHand, Guarded, Scratch};
 
 /// A directory with a secret.
 fn with_secret(name: &str) -> Scratch {
@@ -31,10 +33,10 @@ fn config(scratch: &Scratch, text: &str) -> PathBuf {
     path
 }
 
-/// Ports that are free now; nobody else on a test machine takes them in the next moment, and if so the agent says so.
-fn ports<const N: usize>() -> [u16; N] {
-    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.each_ref().map(|l| l.local_addr().unwrap().port())
+/// An address of this machine, and ports that are free there.
+fn place<const N: usize>() -> (Ipv4Addr, [u16; N]) {
+    let (ip, ports) = rig::address(N);
+    (ip, ports.try_into().unwrap())
 }
 
 fn agent() -> Command {
@@ -115,16 +117,24 @@ fn start_with(arguments: &[&str], config: &PathBuf, secret: &PathBuf, global: &s
 }
 
 #[test]
+fn agents_by_hand_have_their_ports_whatever_becomes_of_those_of_others() {
+    let mut job = ByHand::new("ports", 1);
+    let platform = Platform::read(job.config()).unwrap();
+    let at = platform.job(&platform.dpu_names()).unwrap().address(Sp(0)).unwrap();
+    // As those who ask for any port get one: nobody listens yet. Where this is refused, somebody else does what it does.
+    let _others = [at.services, at.ranks].map(|at| TcpListener::bind((Ipv4Addr::LOCALHOST, at.port())));
+    job.start(0, &[]);
+    job.end();
+}
+
+#[test]
 fn an_agent_says_when_it_is_ready_tells_its_status_and_ends_on_request() {
     let scratch = with_secret("ready");
-    let [a, b, c, d] = ports();
-    let config = config(&scratch, &format!("# Format version: 1\nnode1,bf1:127.0.0.1:{a}&{b}:{c}&{d}\n"));
+    let (ip, [a, b, c, d]) = place();
+    let config = config(&scratch, &format!("# Format version: 1\nnode1,bf1:{ip}:{a}&{b}:{c}&{d}\n"));
     let secret = scratch.path().join("secret");
     let (mut first, line) = start(&config, &secret, "0", "0");
-    assert_eq!(
-        line,
-        format!("umbra-agent: service process 0 ready: services at 127.0.0.1:{a}, ranks at 127.0.0.1:{c}")
-    );
+    assert_eq!(line, format!("umbra-agent: service process 0 ready: services at {ip}:{a}, ranks at {ip}:{c}"));
     let ask = |arguments: &[&str]| {
         let mut command = agent();
         command.args(["--status", "--config"]).arg(&config).arg("--secret-file").arg(&secret).args(arguments);
@@ -158,7 +168,7 @@ fn an_agent_says_when_it_is_ready_tells_its_status_and_ends_on_request() {
         .args(["--service-process", "0"])
         .output()
         .unwrap();
-    assert!(!twice.status.success() && said(&twice).contains("cannot bind 127.0.0.1:"), "{}", said(&twice));
+    assert!(!twice.status.success() && said(&twice).contains(&format!("cannot bind {ip}:{a}: ")), "{}", said(&twice));
     let pid = rustix::process::Pid::from_child(&first);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert!(first.wait().unwrap().success(), "SIGTERM is a request, not a failure");
@@ -167,10 +177,10 @@ fn an_agent_says_when_it_is_ready_tells_its_status_and_ends_on_request() {
 #[test]
 fn an_agent_serves_channels_of_its_machine_to_others() {
     let scratch = with_secret("channels");
-    let [a, b, c, d, e] = ports();
-    let config = config(&scratch, &format!("# Format version: 1\nnode1,bf1:127.0.0.1:{a}&{b}:{c}&{d}\n"));
+    let (ip, [a, b, c, d, e]) = place();
+    let config = config(&scratch, &format!("# Format version: 1\nnode1,bf1:{ip}:{a}&{b}:{c}&{d}\n"));
     let secret = scratch.path().join("secret");
-    let at = format!("127.0.0.1:{e}");
+    let at = format!("{ip}:{e}");
     let (mut agent, _) = start_with(&["--channels", &at], &config, &secret, "0", "0");
     let channel = Channel::create(&Attributes::default()).unwrap();
     let gateways = Gateways::new(Secret::read(&secret).unwrap()).masquerading();
@@ -190,8 +200,8 @@ fn an_agent_serves_channels_of_its_machine_to_others() {
 #[test]
 fn an_agent_that_was_taken_for_dead_ends_and_says_so() {
     let scratch = with_secret("fenced");
-    let [a, b, c, d] = ports();
-    let config = config(&scratch, &format!("# Format version: 1\nnode1,bf1:127.0.0.1:{a}&{b}:{c}&{d}\n"));
+    let (ip, [a, b, c, d]) = place();
+    let config = config(&scratch, &format!("# Format version: 1\nnode1,bf1:{ip}:{a}&{b}:{c}&{d}\n"));
     let secret = scratch.path().join("secret");
     let silence = ["--silence-ms", "4000", "--deadline-ms", "60000"];
     let (mut first, _) = start_with(&silence, &config, &secret, "0", "0");

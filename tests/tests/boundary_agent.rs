@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::panic::{self, AssertUnwindSafe};
 use std::process::{Command, Stdio};
@@ -291,9 +290,8 @@ fn a_service_process_looks_out_beside_its_job_and_gives_the_ranks_back_when_it_e
     let scratch = Scratch::new("lookout");
     let (config, secret) = (scratch.path().join("job.cfg"), scratch.path().join("secret"));
     Secret::random().unwrap().create(&secret).unwrap();
-    let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    let [a, b] = ports.map(|port| port.local_addr().unwrap().port());
-    std::fs::write(&config, format!("# Format version: 1\nnode1,bf1:127.0.0.1:{a}:{b}\n")).unwrap();
+    let (ip, ports) = rig::address(2);
+    std::fs::write(&config, format!("# Format version: 1\nnode1,bf1:{ip}:{}:{}\n", ports[0], ports[1])).unwrap();
     let mut command = rig::bound(&rig::programs().1);
     command.args(["--service-process", "0", "--boundary", &extent.to_string(), "--config"]).arg(&config);
     command.arg("--secret-file").arg(&secret).stdin(Stdio::from(segment.share().unwrap())).stdout(Stdio::piped());

@@ -5,7 +5,6 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -37,10 +36,9 @@ impl Agent {
         let scratch = Scratch::new(name);
         let file = |name: &str| scratch.path().join(name);
         Secret::random().unwrap().create(&file("secret")).unwrap();
-        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [a, b] = listeners.each_ref().map(|l| l.local_addr().unwrap().port());
-        drop(listeners);
-        fs::write(file("job.cfg"), format!("# Format version: 1\nnode1,bf1:127.0.0.1:{a}:{b}\n")).unwrap();
+        let (ip, ports) = rig::address(2);
+        let job = format!("# Format version: 1\nnode1,bf1:{ip}:{}:{}\n", ports[0], ports[1]);
+        fs::write(file("job.cfg"), job).unwrap();
         let child = rig::bound(&rig::programs().1)
             .args(["--service-process", "0", "--members", &residents.to_string()])
             .args(["--config".as_ref(), file("job.cfg").as_os_str(), "--secret-file".as_ref()])

@@ -102,7 +102,7 @@ fn s40_the_doctor_names_a_service_process_that_was_not_started_and_who_misses_it
     job.start(0, &[]);
     let (code, said) = doctor(&job);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("service process 1 at 127.0.0.1:"), "the one that is missing is named:\n{said}");
+    assert!(said.contains(&format!("service process 1 at {}:", job.ip())), "the one that is missing is named:\n{said}");
     assert!(said.contains("service process 0: no link to service process 1"), "and so is who misses it:\n{said}");
 
     job.start(1, &[]);

@@ -3,8 +3,9 @@
 //! Configuration, secret and sockets lie in a directory.
 
 use std::fs;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
@@ -57,12 +58,29 @@ impl Drop for Scratch {
     }
 }
 
+/// An address of this machine that nobody else uses, drawn from the 2^24 that lead to it, and so many ports that are free
+/// there. They stay free until an agent listens: the system gives ports to others, but at other addresses.
+///
+/// # Panics
+/// If the system refuses.
+#[must_use]
+pub fn address(ports: usize) -> (Ipv4Addr, Vec<u16>) {
+    // The hash of nothing, with a key that is drawn for each.
+    let [low, middle, high, ..] = RandomState::new().build_hasher().finish().to_le_bytes();
+    let ip = Ipv4Addr::new(127, high.clamp(1, 254), middle, low.clamp(1, 254));
+    // Held until all are chosen, so that no port is chosen twice.
+    let held: Vec<TcpListener> = (0..ports).map(|_| TcpListener::bind((ip, 0)).expect("a free port")).collect();
+    let chosen = held.iter().map(|listener| listener.local_addr().expect("a bound port").port());
+    (ip, chosen.collect())
+}
+
 /// A job of some hosts with one service process each, whose agents are started one by one; ended on drop.
 #[derive(Debug)]
 pub struct ByHand {
     // Before the directory: agents go first, then their files.
     agents: Agents,
     directory: Scratch,
+    ip: Ipv4Addr,
 }
 
 #[derive(Debug, Default)]
@@ -86,14 +104,12 @@ impl ByHand {
     pub fn new(name: &str, hosts: u32) -> ByHand {
         let directory = Scratch::new(name);
         let mut config = String::from("# Format version: 1\n");
-        // Held until all are chosen, so that no port is chosen twice.
-        let ports: Vec<TcpListener> =
-            (0..2 * hosts).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
+        let (ip, ports) = address(2 * hosts as usize);
         for (host, pair) in ports.chunks(2).enumerate() {
-            let [services, ranks] = [0, 1].map(|i| pair[i].local_addr().expect("a bound port").port());
-            config += &format!("node{host},dpu{host}:127.0.0.1:{services}:{ranks}\n");
+            let [services, ranks] = [0, 1].map(|i| pair[i]);
+            config += &format!("node{host},dpu{host}:{ip}:{services}:{ranks}\n");
         }
-        let job = ByHand { agents: Agents::default(), directory };
+        let job = ByHand { agents: Agents::default(), directory, ip };
         fs::write(job.config(), config).expect("a file in our directory");
         Secret::random().and_then(|secret| secret.create(&job.secret())).expect("a file in our directory");
         job
@@ -103,6 +119,12 @@ impl ByHand {
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// The address of all agents.
+    #[must_use]
+    pub fn ip(&self) -> Ipv4Addr {
+        self.ip
     }
 
     /// The configuration file.
