@@ -53,6 +53,25 @@ fn a_text_without_an_end_is_refused() {
 }
 
 #[test]
+fn a_field_that_is_too_large_is_refused_by_no_file_that_was_never_made() {
+    let scratch = Scratch::new("huge");
+    for (extents, why) in [
+        ("4294967295,4294967295", "its extents make more bytes than a file can have: use smaller ones"),
+        ("4000000,4000000,1000", "are free there"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_umbra"));
+        command.args(["stencil", "--quiet", "--extents", extents]).env("TMPDIR", &scratch.0);
+        let output = command.output().unwrap();
+        let said = said(&output);
+        assert!(!output.status.success() && said.contains(why), "{output:?}");
+        assert!(!said.contains("umbra-output-"), "{said}");
+    }
+    // Who has named a file reads its name, and of room that lacks, where.
+    let named = scratch.stencil(&["--extents", "4294967295,4294967295", "--keep-input", "in.npy"]);
+    assert!(said(&named).contains("in.npy: its extents"), "{named:?}");
+}
+
+#[test]
 fn only_processes_that_are_started_count_against_those_that_may_be() {
     let scratch = Scratch::new("ranks");
     // As many ranks as there can be, on one of the two hosts.

@@ -81,10 +81,11 @@ impl Place {
         Ok(Place { target: Some(target), partial, permissions })
     }
 
-    /// The place of a file that never gets a name, and what messages call it.
+    /// The place of a file that never gets a name, and the directory by which messages call it.
     pub(crate) fn unnamed() -> (PathBuf, Place) {
-        let partial = std::env::temp_dir().join(format!("umbra-output-{:016x}", random()));
-        (partial.clone(), Place { target: None, partial, permissions: None })
+        let directory = std::env::temp_dir();
+        let partial = directory.join(format!("umbra-output-{:016x}", random()));
+        (directory, Place { target: None, partial, permissions: None })
     }
 
     /// The directory where the file is made.

@@ -106,6 +106,9 @@ pub enum FieldError {
         /// Bytes that are free where it should lie.
         free: u64,
     },
+    /// A file that gets no name cannot be made.
+    #[error("field in a file without a name: {0}")]
+    Unnamed(FormatError),
     /// It was told to stop.
     #[error("{}: interrupted while its numbers were made", path.display())]
     Stopped {
@@ -170,7 +173,10 @@ impl Field {
     pub fn create(path: Option<&Path>, shape: &[u64], element: Element) -> Result<Field, FieldError> {
         let header = npy::header(element, shape);
         let start = header.len() as u64;
-        let need = size(shape, element, start);
+        let need = size(shape, element, start).map_err(|error| match path {
+            Some(path) => FieldError::Format { path: path.to_owned(), error },
+            None => FieldError::Unnamed(error),
+        });
         let (path, place) = match path {
             Some(path) => {
                 let place = Place::look(path).map_err(|error| FieldError::Io { path: path.to_owned(), error })?;
@@ -179,7 +185,7 @@ impl Field {
             None => Place::unnamed(),
         };
         let io = |error| FieldError::Io { path: path.clone(), error };
-        let need = need.map_err(|error| FieldError::Format { path: path.clone(), error })?;
+        let need = need?;
         // A file with holes would be made, and fill up everything later.
         let system = rustix::fs::statvfs(place.directory()).map_err(|errno| io(errno.into()))?;
         let free = system.f_bavail.saturating_mul(system.f_frsize);
