@@ -371,8 +371,12 @@ fn a37_memory_of_unknown_pools_is_neither_sent_nor_received() {
     let stranger = Channel::attach(ends[0].share().unwrap()).unwrap();
     let theirs = stranger.receiver(WaitMode::Idle).unwrap();
     sender.send(&[1; 1000], 0, NOW).unwrap();
-    assert_eq!(theirs.receive(&mut [0; 1000], NOW), Err(Error::UnknownMemory));
-    assert_eq!(theirs.receive_memory(NOW).unwrap_err(), Error::UnknownMemory);
+    assert_eq!(theirs.receive(&mut [0; 1000], NOW), Err(Error::UnknownMemory(known.instance())));
+    assert_eq!(theirs.receive_memory(NOW).unwrap_err(), Error::UnknownMemory(known.instance()));
+    let which = format!("{:#x}", known.instance());
+    for refused in [theirs.receive(&mut [0; 1000], NOW).unwrap_err(), theirs.receive_memory(NOW).unwrap_err()] {
+        assert!(refused.to_string().contains(&which), "{refused} does not name {which}");
+    }
     assert_eq!(receiver.receive(&mut [0; 1000], NOW).unwrap().len, 1000, "it was kept");
     sender.send(b"inline", 0, NOW).unwrap();
     assert_eq!(theirs.receive_memory(NOW).unwrap_err(), Error::NoPool);

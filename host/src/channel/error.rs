@@ -63,9 +63,13 @@ pub enum Error {
     /// Memory of a pool that this process does not know at the channel cannot be sent.
     #[error("memory of pool {0}, which this process does not know at the channel: attach to it with that pool")]
     UnknownPool(u64),
-    /// The first message is about memory of a pool that this process does not know at the channel; it is still the first.
-    #[error("message is about memory of a pool that is not known here: it is kept, attach with that pool")]
-    UnknownMemory,
+    /// The first message is about memory of a pool with this [instance](pool::Pool::instance), which this process does not know
+    /// at the channel; it is still the first.
+    #[error(
+        "message is about memory of the pool with instance {0:#x}, which this process does not know at the channel: it is \
+         kept, attach to the channel with that pool"
+    )]
+    UnknownMemory(u64),
     /// A channel in a pool has no descriptor of its own.
     #[error("channel lies in a pool, and has no descriptor: hand its reference on")]
     Pooled,
@@ -159,7 +163,7 @@ impl Error {
             | Error::NoPool
             | Error::UidTaken(_)
             | Error::UnknownPool(_)
-            | Error::UnknownMemory
+            | Error::UnknownMemory(_)
             | Error::UnknownEvent(_)
             | Error::WrongKind
             | Error::NotChannel(_) => "INVALID_ARGUMENT",

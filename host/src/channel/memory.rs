@@ -103,12 +103,12 @@ impl Pools {
 
     /// Whether memory can be received, as far as that does not change.
     pub(super) fn check(&self, record: &Record) -> Result<(), Error> {
-        self.find(record.instance).map(|_| ()).ok_or(Error::UnknownMemory)
+        self.find(record.instance).map(|_| ()).ok_or(Error::UnknownMemory(record.instance))
     }
 
     /// The memory of a message.
     pub(super) fn look(&self, record: &Record, header: &Header) -> Result<Held<'_>, Error> {
-        let pool = self.find(record.instance).ok_or(Error::UnknownMemory)?;
+        let pool = self.find(record.instance).ok_or(Error::UnknownMemory(record.instance))?;
         let memory = pool.allocation(BlockId::from_bits(record.block))?.part(record.offset, record.len)?;
         Ok(Held { memory, is_lent: header.flags & HANDED == 0 })
     }

@@ -62,8 +62,8 @@ impl Channel {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Refusal {
     Receive(ReceiveError),
-    /// It is about memory of a pool that is not known.
-    Unknown,
+    /// It is about memory of a pool with this instance, which is not known.
+    Unknown(u64),
     /// The memory in which it was to land was freed.
     Freed,
 }
@@ -78,7 +78,7 @@ impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Receive(error) => error.into(),
-            Refusal::Unknown => Error::UnknownMemory,
+            Refusal::Unknown(instance) => Error::UnknownMemory(instance),
             Refusal::Freed => Error::Pool(pool::Error::Stale),
         }
     }
@@ -149,7 +149,7 @@ impl<'a> Receiver<'a> {
             return Ok(bytes.len() as u64);
         }
         let record = Record::of(&header, bytes).ok_or(ReceiveError::Damaged)?;
-        self.view.pools.check(&record).map_err(|_| Refusal::Unknown)?;
+        self.view.pools.check(&record).map_err(|_| Refusal::Unknown(record.instance))?;
         Ok(record.len)
     }
 

@@ -123,7 +123,7 @@ pub(super) fn system(error: &std::io::Error) -> Error {
 }
 
 /// Reasons that are a number between gateways and their clients, and an error of channels at either end.
-const PLAIN: [(u16, channel::Error); 13] = [
+const PLAIN: [(u16, channel::Error); 12] = [
     (1, channel::Error::Empty),
     (2, channel::Error::Full),
     (3, channel::Error::Timeout),
@@ -134,10 +134,10 @@ const PLAIN: [(u16, channel::Error); 13] = [
     (8, channel::Error::BarrierTryAgain),
     (9, channel::Error::SemaphoreFull),
     (10, channel::Error::Damaged),
-    (11, channel::Error::UnknownMemory),
     (12, channel::Error::NoPool),
     (13, channel::Error::BarrierMixed),
 ];
+const UNKNOWN_MEMORY: u16 = 11;
 const MESSAGE_TOO_LARGE: u16 = 32;
 const PAD_TOO_SMALL: u16 = 33;
 const UNKNOWN_EVENT: u16 = 34;
@@ -167,6 +167,7 @@ pub(super) fn refusal(error: &channel::Error) -> Answer<'static> {
     let (why, numbers) = match error {
         channel::Error::MessageTooLarge { len, block } => (MESSAGE_TOO_LARGE, [*len as u64, *block as u64]),
         channel::Error::PadTooSmall { len, pad } => (PAD_TOO_SMALL, [*len as u64, *pad as u64]),
+        channel::Error::UnknownMemory(instance) => (UNKNOWN_MEMORY, [*instance, 0]),
         channel::Error::UnknownEvent(event) => (UNKNOWN_EVENT, [u64::from(event.cast_unsigned()), 0]),
         channel::Error::Reference(reference::Error::Replaced) => (REPLACED, [0; 2]),
         channel::Error::Pool(error) => return refusals::of_pool(error),
@@ -184,6 +185,7 @@ pub(super) fn refused(host: u64, why: u16, [first, second]: [u64; 2]) -> Error {
     match why {
         MESSAGE_TOO_LARGE => channel::Error::MessageTooLarge { len: of(first), block: of(second) }.into(),
         PAD_TOO_SMALL => channel::Error::PadTooSmall { len: of(first), pad: of(second) }.into(),
+        UNKNOWN_MEMORY => channel::Error::UnknownMemory(first).into(),
         UNKNOWN_EVENT => channel::Error::UnknownEvent((first as u32).cast_signed()).into(),
         REPLACED => reference::Error::Replaced.into(),
         why => {
@@ -207,6 +209,7 @@ mod tests {
         let sized = [
             channel::Error::MessageTooLarge { len: 9, block: 8 },
             channel::Error::PadTooSmall { len: 9, pad: 8 },
+            channel::Error::UnknownMemory(u64::MAX),
             channel::Error::UnknownEvent(-3),
         ];
         for error in PLAIN.into_iter().map(|(_, plain)| plain).chain(sized) {
