@@ -5,10 +5,12 @@ mod another;
 mod pools;
 
 use std::io::{ErrorKind, Read, Write};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
 use umbra::channel::{Timeout, WaitMode};
 use umbra::pool::{self, Pool};
@@ -422,4 +424,29 @@ fn who_comes_to_a_name_waits_no_longer_because_he_is_interrupted() {
         other.has_ended()
     });
     other.finish();
+}
+
+#[test]
+fn who_comes_to_a_name_at_which_a_crowd_waits_for_its_turn_waits_until_his_deadline_only() {
+    let name = format!("crowd-{}", std::process::id());
+    let path = format!("umbra-stream.{}.{name}", rustix::process::geteuid().as_raw());
+    let address = SocketAddrUnix::new_abstract_name(path.as_bytes()).unwrap();
+    let socket = || socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK, None).unwrap();
+    // A holder of the name who has room for few and takes in nobody.
+    let holder = socket();
+    bind(&holder, &address).unwrap();
+    listen(&holder, 0).unwrap();
+    let mut crowd = Vec::new();
+    let full = loop {
+        let one = socket();
+        match connect(&one, &address) {
+            Ok(()) => crowd.push(one),
+            Err(why) => break why,
+        }
+    };
+    assert_eq!(full, Errno::AGAIN);
+    let (tell, told) = mpsc::channel();
+    let come = move || Meeting::begin(&name, Role::Receiver, 4096, Timeout::After(SHORT)).map(drop);
+    thread::spawn(move || tell.send(come()));
+    assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(Err(Error::Timeout)));
 }

@@ -42,6 +42,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
 use umbra_core::reference::LONGEST;
 use umbra_core::stream::Mode;
 use umbra_core::time::{Lapse, Time};
@@ -153,8 +154,24 @@ fn say(mut socket: &UnixStream, bytes: &[u8]) -> Result<Option<()>, Error> {
 
 /// Sockets without a file have no permissions.
 fn check_user(socket: &UnixStream) -> Result<(), Error> {
-    let other = rustix::net::sockopt::socket_peercred(socket).map_err(Error::Meeting)?.uid;
+    let other = sockopt::socket_peercred(socket).map_err(Error::Meeting)?.uid;
     if other == rustix::process::geteuid() { Ok(()) } else { Err(Error::OtherUser(other.as_raw())) }
+}
+
+/// Who comes second; `None` if nobody is there any more, or a signal has broken the wait off.
+fn knock(name: &str, deadline: Time) -> Result<Option<UnixStream>, Error> {
+    let to = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(Error::Meeting)?;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+    let socket = socket.map_err(Error::Meeting)?;
+    // Where many wait to be taken in, the system has newcomers wait, as long as they would to send.
+    let until = Some(left(deadline));
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, until).map_err(Error::Meeting)?;
+    match connect(&socket, &to) {
+        Ok(()) => Ok(Some(socket.into())),
+        Err(Errno::CONNREFUSED | Errno::INTR) => Ok(None),
+        Err(Errno::AGAIN) => Err(Error::Timeout),
+        Err(error) => Err(Error::Meeting(error)),
+    }
 }
 
 impl Meeting {
@@ -170,7 +187,7 @@ impl Meeting {
             return Err(Error::NameLength(name.len()));
         }
         let name = format!("umbra-stream.{}.{name}", rustix::process::geteuid().as_raw());
-        let address = SocketAddr::from_abstract_name(name).map_err(|e| failed(&e))?;
+        let address = SocketAddr::from_abstract_name(&name).map_err(|e| failed(&e))?;
         let deadline = timeout.deadline();
         loop {
             match UnixListener::bind_addr(&address) {
@@ -183,7 +200,7 @@ impl Meeting {
                 Err(error) if error.kind() == ErrorKind::AddrInUse => {}
                 Err(error) => return Err(failed(&error)),
             }
-            if let Some(meeting) = Self::second(&address, role, deadline)? {
+            if let Some(meeting) = Self::second(&name, role, deadline)? {
                 return Ok(meeting);
             }
             // Its holder went just now.
@@ -194,14 +211,8 @@ impl Meeting {
         }
     }
 
-    fn second(address: &SocketAddr, role: Role, deadline: Time) -> Result<Option<Meeting>, Error> {
-        let socket = match UnixStream::connect_addr(address) {
-            Ok(socket) => socket,
-            Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) => {
-                return Ok(None);
-            }
-            Err(error) => return Err(failed(&error)),
-        };
+    fn second(name: &str, role: Role, deadline: Time) -> Result<Option<Meeting>, Error> {
+        let Some(socket) = knock(name, deadline)? else { return Ok(None) };
         check_user(&socket)?;
         let mut head = [0; 3];
         let heard = match say(&socket, &[role.number()])? {
