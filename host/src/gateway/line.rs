@@ -40,6 +40,26 @@ pub(super) fn done(answer: Answer<'_>) -> Option<()> {
     matches!(answer, Answer::Done(_)).then_some(())
 }
 
+/// How long a call may take, and since when: it may have to wait for a line first.
+#[derive(Clone, Copy)]
+pub(super) struct Term {
+    timeout: Timeout,
+    pub(super) deadline: Time,
+    pub(super) began: Time,
+}
+
+impl Term {
+    /// That of a call that begins now.
+    pub(super) fn of(timeout: Timeout) -> Term {
+        Term { timeout, deadline: timeout.deadline(), began: now() }
+    }
+
+    /// The patience that is left.
+    pub(super) fn patience(self) -> Patience {
+        patience(self.timeout, self.deadline)
+    }
+}
+
 /// What the request that opens a line says of its handle.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Handle {
@@ -155,8 +175,6 @@ pub(super) struct Line {
     up: Option<Up>,
     /// Parties that came to a barrier through it and have not received their numbers through it.
     pub(super) counted: Counted,
-    /// When the next call began, if it had to wait for the line.
-    pub(super) waited_since: Option<Time>,
     buffer: Vec<u8>,
     answer: Vec<u8>,
     /// Of the process whose it is. What a child said over it would break it for its parent.
@@ -176,7 +194,6 @@ impl Line {
             client: Client::new(doubts, opening.ends_with_its_line()),
             up: None,
             counted: Counted::default(),
-            waited_since: None,
             buffer: vec![0; BODY_MAX],
             answer: Vec::new(),
         }
@@ -196,7 +213,7 @@ impl Line {
     pub(super) fn call<T>(
         &mut self,
         request: &Request<'_>,
-        deadline: Time,
+        term: Term,
         read: impl FnOnce(Answer<'_>) -> Option<T>,
     ) -> Result<T, Error> {
         self.refuse_heirs()?;
@@ -206,8 +223,8 @@ impl Line {
             self.client.on_gone();
             self.up = None;
         }
-        self.client.ask(deadline, self.waited_since.take().unwrap_or_else(now));
-        self.carry_out(Some(request), (Timeout::Now, deadline), why.unwrap_or(Close::Local))?;
+        self.client.ask(term.deadline, term.began);
+        self.carry_out(Some(request), (Timeout::Now, term.deadline), why.unwrap_or(Close::Local))?;
         self.read(read)
     }
 
@@ -349,7 +366,7 @@ fn broken(driver: &mut Driver, frame: &mut Vec<u8>) -> Option<Close> {
 }
 
 /// The patience that is left until a deadline.
-pub(super) fn patience(timeout: Timeout, deadline: Time) -> Patience {
+fn patience(timeout: Timeout, deadline: Time) -> Patience {
     match timeout {
         Timeout::Now => Patience::Now,
         Timeout::After(_) => Patience::After(deadline.since(now())),

@@ -16,7 +16,7 @@ use umbra_core::time::Time;
 
 use super::counted::Counted;
 use super::error::Error;
-use super::line::{Doubts, Line, Opening};
+use super::line::{Doubts, Line, Opening, Term};
 use super::registry::Gateways;
 use crate::driver::now;
 use crate::sys::fork;
@@ -152,34 +152,29 @@ impl Lines {
 
     /// Does something with a line of which nobody else knows meanwhile, if possible with one through which no party came to
     /// a barrier whose number is still to be received: that is for [who receives](Self::by_one_for_a_party).
-    pub(super) fn by_one<T>(
-        &self,
-        deadline: Time,
-        act: impl FnOnce(&mut Line) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        self.by_one_of(false, deadline, act)
+    pub(super) fn by_one<T>(&self, term: Term, act: impl FnOnce(&mut Line) -> Result<T, Error>) -> Result<T, Error> {
+        self.by_one_of(false, term, act)
     }
 
     /// As [`by_one`](Self::by_one), but if possible with a line through which a party came: its gateway waits for the party
     /// to receive through the same.
     pub(super) fn by_one_for_a_party<T>(
         &self,
-        deadline: Time,
+        term: Term,
         act: impl FnOnce(&mut Line) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        self.by_one_of(true, deadline, act)
+        self.by_one_of(true, term, act)
     }
 
     fn by_one_of<T>(
         &self,
         is_of_a_party: bool,
-        deadline: Time,
+        term: Term,
         act: impl FnOnce(&mut Line) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let (lines, began) = (self.own(), now());
-        let _turn = lines.turn(deadline.max(began) + GRACE)?;
+        let lines = self.own();
+        let _turn = lines.turn(term.deadline.max(term.began) + GRACE)?;
         let mut line = lines.idle(is_of_a_party).unwrap_or_else(|| lines.one());
-        line.waited_since = Some(began);
         let done = act(&mut line);
         lines.lock().put_back(line);
         done
@@ -199,9 +194,9 @@ impl Lines {
     pub(super) fn call<T>(
         &self,
         request: &Request<'_>,
-        deadline: Time,
+        term: Term,
         read: impl FnOnce(Answer<'_>) -> Option<T>,
     ) -> Result<T, Error> {
-        self.by_one(deadline, |line| line.call(request, deadline, read))
+        self.by_one(term, |line| line.call(request, term, read))
     }
 }

@@ -9,7 +9,7 @@ use umbra_core::reference::{Object, Reference};
 use umbra_core::time::Time;
 
 use super::error::Error;
-use super::line::{Opening, done, patience};
+use super::line::{Opening, Term, done};
 use super::lines::{Lines, MOST};
 use super::registry::Gateways;
 use crate::channel::Timeout;
@@ -95,7 +95,7 @@ impl RemotePool {
         request: PoolRequest<'_>,
         read: impl FnOnce(Answer<'_>) -> Option<T>,
     ) -> Result<T, Error> {
-        self.lines.call(&Request::Pool(request), timeout.deadline(), read)
+        self.lines.call(&Request::Pool(request), Term::of(timeout), read)
     }
 
     /// Allocates at least `len` bytes, for what `kind` says, and waits so long for others to free some.
@@ -103,10 +103,10 @@ impl RemotePool {
     /// # Errors
     /// [`Error::Pool`] with what an allocation at hand gets; [`Error::Lost`], [`Error::Silent`], and nothing is allocated then.
     pub fn alloc(&self, len: u64, kind: u32, timeout: Timeout) -> Result<RemoteAllocation<'_>, Error> {
-        let deadline = timeout.deadline();
-        self.own.by_one(deadline, |line| {
-            let request = PoolRequest::Alloc { patience: patience(timeout, deadline), len, kind };
-            line.call(&Request::Pool(request), deadline, |answer| self.block(answer))
+        let term = Term::of(timeout);
+        self.own.by_one(term, |line| {
+            let request = PoolRequest::Alloc { patience: term.patience(), len, kind };
+            line.call(&Request::Pool(request), term, |answer| self.block(answer))
         })
     }
 
@@ -207,7 +207,7 @@ impl RemotePool {
     /// # Errors
     /// As for that.
     pub fn leave(&self, id: BlockId, timeout: Timeout) -> Result<(), Error> {
-        self.own.call(&Request::Pool(PoolRequest::Leave { id }), timeout.deadline(), done)
+        self.own.call(&Request::Pool(PoolRequest::Leave { id }), Term::of(timeout), done)
     }
 
     /// How much is used.

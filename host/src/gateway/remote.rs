@@ -3,10 +3,9 @@
 use umbra_core::barrier::BROKEN_NUMBER;
 use umbra_core::gateway::{Answer, MESSAGE_MAX, Request, Take};
 use umbra_core::reference::Object;
-use umbra_core::time::Time;
 
 use super::error::{Error, system};
-use super::line::{Handle, Line, Opening, done, patience};
+use super::line::{Handle, Line, Opening, Term, done};
 use super::lines::{Lines, MOST};
 use super::registry::Gateways;
 use crate::channel::{Event, Message, ReturnMode, SendOptions, Timeout};
@@ -125,8 +124,8 @@ impl RemoteChannel {
     /// # Errors
     /// As for [`RemoteSender::send`]; [`Error::Busy`].
     pub fn send(&self, bytes: &[u8], hints: u64, timeout: Timeout) -> Result<(), Error> {
-        let deadline = timeout.deadline();
-        self.lines.by_one(deadline, |line| send(line, bytes, hints, (timeout, deadline)))
+        let term = Term::of(timeout);
+        self.lines.by_one(term, |line| send(line, bytes, hints, term))
     }
 
     /// Receives as a [receive handle](Self::receiver) does.
@@ -134,8 +133,8 @@ impl RemoteChannel {
     /// # Errors
     /// As for [`RemoteReceiver::receive`]; [`Error::Busy`].
     pub fn receive(&self, pad: &mut [u8], timeout: Timeout) -> Result<Message, Error> {
-        let deadline = timeout.deadline();
-        self.lines.by_one_for_a_party(deadline, |line| take(line, Take::Receive, pad, (timeout, deadline)))
+        let term = Term::of(timeout);
+        self.lines.by_one_for_a_party(term, |line| take(line, Take::Receive, pad, term))
     }
 
     /// Peeks as a [receive handle](Self::receiver) does.
@@ -143,8 +142,8 @@ impl RemoteChannel {
     /// # Errors
     /// As for [`RemoteReceiver::peek`]; [`Error::Busy`].
     pub fn peek(&self, pad: &mut [u8], timeout: Timeout) -> Result<Message, Error> {
-        let deadline = timeout.deadline();
-        self.lines.by_one(deadline, |line| take(line, Take::Peek, pad, (timeout, deadline)))
+        let term = Term::of(timeout);
+        self.lines.by_one(term, |line| take(line, Take::Peek, pad, term))
     }
 
     /// Meets at the barrier as a [party](Self::barrier) does.
@@ -152,8 +151,8 @@ impl RemoteChannel {
     /// # Errors
     /// As for [`RemoteBarrier::wait`]; [`Error::Busy`].
     pub fn meet(&self, timeout: Timeout) -> Result<u32, Error> {
-        let deadline = timeout.deadline();
-        self.lines.by_one(deadline, |line| meet(line, (timeout, deadline)))
+        let term = Term::of(timeout);
+        self.lines.by_one(term, |line| meet(line, term))
     }
 
     /// Waits until the event holds, or does what it says, as [`Channel::poll`](crate::channel::Channel::poll). Each
@@ -163,8 +162,8 @@ impl RemoteChannel {
     /// # Errors
     /// [`Error::Channel`] with what the channel says; [`Error::Lost`], [`Error::Silent`], [`Error::Busy`].
     pub fn poll(&self, event: Event, timeout: Timeout) -> Result<u64, Error> {
-        let deadline = timeout.deadline();
-        self.lines.by_one(deadline, |line| poll(line, event, (timeout, deadline)))
+        let term = Term::of(timeout);
+        self.lines.by_one(term, |line| poll(line, event, term))
     }
 
     /// How many messages wait.
@@ -195,20 +194,20 @@ impl RemoteSender {
     /// [`Error::Channel`] with what a sender at hand gets, and nothing was sent then; [`Error::TooLarge`]; [`Error::Lost`]
     /// and [`Error::Silent`], after which it is not known whether it was.
     pub fn send(&mut self, bytes: &[u8], hints: u64, timeout: Timeout) -> Result<(), Error> {
-        send(&mut self.line, bytes, hints, (timeout, timeout.deadline()))
+        send(&mut self.line, bytes, hints, Term::of(timeout))
     }
 }
 
-fn send(line: &mut Line, bytes: &[u8], hints: u64, (timeout, deadline): (Timeout, Time)) -> Result<(), Error> {
+fn send(line: &mut Line, bytes: &[u8], hints: u64, term: Term) -> Result<(), Error> {
     if bytes.len() > MESSAGE_MAX {
         return Err(Error::TooLarge { len: bytes.len(), most: MESSAGE_MAX });
     }
-    line.call(&Request::Send { patience: patience(timeout, deadline), hints, bytes }, deadline, done)
+    line.call(&Request::Send { patience: term.patience(), hints, bytes }, term, done)
 }
 
-fn poll(line: &mut Line, event: Event, (timeout, deadline): (Timeout, Time)) -> Result<u64, Error> {
-    let request = Request::Poll { patience: patience(timeout, deadline), event: event as i32 };
-    let (done, round) = line.call(&request, deadline, |answer| match answer {
+fn poll(line: &mut Line, event: Event, term: Term) -> Result<u64, Error> {
+    let request = Request::Poll { patience: term.patience(), event: event as i32 };
+    let (done, round) = line.call(&request, term, |answer| match answer {
         Answer::Counted { is_last, round } if event == Event::BarrierWait => Some((is_last.into(), Some(round))),
         Answer::Done(number) if event != Event::BarrierWait => Some((number, None)),
         _ => None,
@@ -231,7 +230,7 @@ impl RemoteBarrier {
     /// [`Error::Channel`] with what a party at hand gets; [`Error::Lost`] and [`Error::Silent`], after which the barrier is
     /// broken, unless it was complete.
     pub fn wait(&mut self, timeout: Timeout) -> Result<u32, Error> {
-        meet(&mut self.line, (timeout, timeout.deadline()))
+        meet(&mut self.line, Term::of(timeout))
     }
 
     /// The first of [two steps](crate::channel::Barrier::count_in): whether this party is the last one.
@@ -239,7 +238,7 @@ impl RemoteBarrier {
     /// # Errors
     /// As for [`wait`](Self::wait).
     pub fn count_in(&mut self, timeout: Timeout) -> Result<bool, Error> {
-        Ok(poll(&mut self.line, Event::BarrierWait, (timeout, timeout.deadline()))? != 0)
+        Ok(poll(&mut self.line, Event::BarrierWait, Term::of(timeout))? != 0)
     }
 
     /// The second one, of the party that was counted last.
@@ -247,7 +246,7 @@ impl RemoteBarrier {
     /// # Errors
     /// As for [`wait`](Self::wait).
     pub fn release(&mut self, timeout: Timeout) -> Result<(), Error> {
-        poll(&mut self.line, Event::BarrierRelease, (timeout, timeout.deadline())).map(|_| ())
+        poll(&mut self.line, Event::BarrierRelease, Term::of(timeout)).map(|_| ())
     }
 
     /// Receives the number of this party, when it was released; `None` if the barrier was broken.
@@ -256,13 +255,13 @@ impl RemoteBarrier {
     /// [`Error::Channel`] with what a receiver at hand gets; otherwise as for [`wait`](Self::wait).
     pub fn number(&mut self, timeout: Timeout) -> Result<Option<u64>, Error> {
         let mut told = [0; size_of::<u64>()];
-        take(&mut self.line, Take::Receive, &mut told, (timeout, timeout.deadline()))?;
+        take(&mut self.line, Take::Receive, &mut told, Term::of(timeout))?;
         Ok(Some(u64::from_le_bytes(told)).filter(|&number| number != BROKEN_NUMBER))
     }
 }
 
-fn meet(line: &mut Line, (timeout, deadline): (Timeout, Time)) -> Result<u32, Error> {
-    line.call(&Request::Barrier { patience: patience(timeout, deadline) }, deadline, |answer| match answer {
+fn meet(line: &mut Line, term: Term) -> Result<u32, Error> {
+    line.call(&Request::Barrier { patience: term.patience() }, term, |answer| match answer {
         Answer::Done(came) => u32::try_from(came).ok(),
         _ => None,
     })
@@ -280,7 +279,7 @@ impl RemoteReceiver {
     /// [`Error::Channel`] with what a receiver at hand gets; [`Error::Lost`] and [`Error::Silent`], after which a message
     /// may have been received and lost, as when a receiver at hand is killed.
     pub fn receive(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Message, Error> {
-        take(&mut self.line, Take::Receive, pad, (timeout, timeout.deadline()))
+        take(&mut self.line, Take::Receive, pad, Term::of(timeout))
     }
 
     /// Looks at the first message and copies as much of it as there is room for; it stays the first.
@@ -288,7 +287,7 @@ impl RemoteReceiver {
     /// # Errors
     /// As for [`receive`](Self::receive), but not for a pad that is too small.
     pub fn peek(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Message, Error> {
-        take(&mut self.line, Take::Peek, pad, (timeout, timeout.deadline()))
+        take(&mut self.line, Take::Peek, pad, Term::of(timeout))
     }
 
     /// Removes the first message without looking at it.
@@ -296,14 +295,14 @@ impl RemoteReceiver {
     /// # Errors
     /// As for [`receive`](Self::receive), but not for a pad that is too small.
     pub fn pop(&mut self, timeout: Timeout) -> Result<(), Error> {
-        take(&mut self.line, Take::Pop, &mut [], (timeout, timeout.deadline())).map(drop)
+        take(&mut self.line, Take::Pop, &mut [], Term::of(timeout)).map(drop)
     }
 }
 
-fn take(line: &mut Line, take: Take, pad: &mut [u8], (timeout, deadline): (Timeout, Time)) -> Result<Message, Error> {
+fn take(line: &mut Line, take: Take, pad: &mut [u8], term: Term) -> Result<Message, Error> {
     let room = u32::try_from(pad.len().min(MESSAGE_MAX)).unwrap_or(u32::MAX);
-    let request = Request::Receive { patience: patience(timeout, deadline), take, room };
-    let message = line.call(&request, deadline, |answer| match answer {
+    let request = Request::Receive { patience: term.patience(), take, room };
+    let message = line.call(&request, term, |answer| match answer {
         Answer::Message { hints, client, handle, len, bytes } => {
             let len = usize::try_from(len).ok()?;
             let shown = match take {

@@ -5,7 +5,7 @@ use umbra_core::reference::Object;
 use umbra_core::stream::Counts;
 
 use super::error::Error;
-use super::line::{Conversation, Line, Opening, done, patience};
+use super::line::{Conversation, Line, Opening, Term, done};
 use super::lines::{Lines, MOST};
 use super::registry::Gateways;
 use super::talk::{RemoteStreamReceiver, RemoteStreamSender};
@@ -76,11 +76,9 @@ impl RemoteStreams {
     }
 
     fn ask<T>(&self, matter: Matter, timeout: Timeout, read: impl FnOnce(Answer<'_>) -> Option<T>) -> Result<T, Error> {
-        let deadline = timeout.deadline();
+        let term = Term::of(timeout);
         self.refuse_heirs()?;
-        self.lines.by_one(deadline, |line| {
-            line.call(&Request::Ask { patience: patience(timeout, deadline), matter }, deadline, read)
-        })
+        self.lines.by_one(term, |line| line.call(&Request::Ask { patience: term.patience(), matter }, term, read))
     }
 
     /// How many streams are idle, conversations wait, and so on.

@@ -7,7 +7,7 @@ use umbra_core::gateway::{Answer, MESSAGE_MAX, Request};
 use umbra_core::time::Time;
 
 use super::error::Error;
-use super::line::{Line, done, patience};
+use super::line::{Line, Term, done};
 use crate::channel::Timeout;
 use crate::driver::now;
 use crate::stream::{self, Early, Filled, Message, Piece};
@@ -29,12 +29,12 @@ impl RemoteStreamSender {
     }
 
     fn write(&mut self, bytes: &[u8], arg: u64, is_kept: bool, timeout: Timeout) -> Result<(), Error> {
-        let deadline = timeout.deadline();
+        let term = Term::of(timeout);
         if bytes.len() > MESSAGE_MAX {
             return Err(Error::TooLarge { len: bytes.len(), most: MESSAGE_MAX });
         }
         let Some(line) = &mut self.line else { return Err(stream::Error::Ended.into()) };
-        line.call(&Request::Write { patience: patience(timeout, deadline), arg, is_kept, bytes }, deadline, done)
+        line.call(&Request::Write { patience: term.patience(), arg, is_kept, bytes }, term, done)
     }
 
     /// Sends these bytes, and the 64 bits beside them, after what was kept before.
@@ -76,8 +76,8 @@ impl RemoteStreamSender {
 
     fn finish(&mut self, timeout: Timeout) -> Result<(), Error> {
         let Some(mut line) = self.line.take() else { return Ok(()) };
-        let deadline = timeout.deadline();
-        line.call(&Request::Close { patience: patience(timeout, deadline) }, deadline, done)
+        let term = Term::of(timeout);
+        line.call(&Request::Close { patience: term.patience() }, term, done)
     }
 }
 
@@ -153,9 +153,9 @@ impl RemoteStreamReceiver {
         timeout: Timeout,
         into: impl FnOnce(&[u8]) -> Option<()>,
     ) -> Result<Piece, Error> {
-        let (deadline, room) = (timeout.deadline(), room.min(MESSAGE_MAX));
-        let request = Request::Read { patience: patience(timeout, deadline), room: room as u32 };
-        let read = self.line.call(&request, deadline, |answer| match answer {
+        let (term, room) = (Term::of(timeout), room.min(MESSAGE_MAX));
+        let request = Request::Read { patience: term.patience(), room: room as u32 };
+        let read = self.line.call(&request, term, |answer| match answer {
             Answer::Piece { arg, is_last, bytes } if bytes.len() <= room => {
                 into(bytes).map(|()| Piece { len: bytes.len(), arg, is_last })
             }
@@ -269,8 +269,8 @@ impl RemoteStreamReceiver {
     /// [`Error::Stream`] with what [`Receiver::close`](stream::Receiver::close) says; [`Error::Lost`], [`Error::Silent`]. The
     /// conversation has ended for this receiver in any case.
     pub fn close(mut self, timeout: Timeout) -> Result<(), Error> {
-        let deadline = timeout.deadline();
-        self.line.call(&Request::Close { patience: patience(timeout, deadline) }, deadline, done)
+        let term = Term::of(timeout);
+        self.line.call(&Request::Close { patience: term.patience() }, term, done)
     }
 }
 
