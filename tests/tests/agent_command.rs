@@ -92,6 +92,46 @@ fn s43_settings_that_cannot_be_used_are_told_with_file_and_line() {
     assert!(!exposed.status.success() && said(&exposed).contains("chmod 600"), "{}", said(&exposed));
 }
 
+#[test]
+fn invalid_options_are_told_apart_from_what_an_agent_lacks_by_the_exit_code() {
+    let scratch = with_secret("usage");
+    let secret = scratch.path().join("secret");
+    let job = config(&scratch, "# Format version: 1\nnode1,bf1:127.0.0.1:7010:9010\n");
+    let ends = |command: &mut Command, expected: i32| {
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(expected), "{command:?}: {}", said(&output));
+    };
+    ends(&mut agent(), 2);
+    ends(agent().arg("--config").arg(&job), 2);
+    ends(agent().args(["--log", "loud"]), 2);
+    ends(agent().args(["--boundary", "2,2,4096", "--channels", "127.0.0.1:0"]), 2);
+    ends(agent().env("MIMOSA_PERSISTENT_CACHE", "yes"), 2);
+    let with = |arguments: &[&str], expected| {
+        let mut command = agent();
+        command.arg("--config").arg(&job).arg("--secret-file").arg(&secret).args(arguments);
+        ends(&mut command, expected);
+    };
+    for wrong in [
+        &[][..],
+        &["--service-process", "1"],
+        &["--service-process", "0", "--lid", "1"],
+        &["--service-process", "0", "--shadows", "0"],
+        &["--service-process", "0", "--shadows", "2"],
+        &["--service-process", "0", "--dpus", "bf2"],
+        &["--service-process", "0", "--dpus", "bf1,bf1"],
+        &["--service-process", "0", "--sockets", "/", "--here", "bf2"],
+        &["--status", "--service-process", "1"],
+    ] {
+        with(wrong, 2);
+    }
+    // Options that are right, and a file or a secret that cannot be used.
+    with(&["--service-process", "0", "--log", "info", "--log-file", "/nowhere/log"], 1);
+    config(&scratch, "# Format version: 1\nnode1,bf1:127.0.0.1:7010&7011:9010\n");
+    with(&["--service-process", "0"], 1);
+    fs::remove_file(&job).unwrap();
+    with(&["--service-process", "0"], 1);
+}
+
 /// Starts a service process and waits for its readiness line.
 fn start(config: &PathBuf, secret: &PathBuf, global: &str, local: &str) -> (Guarded, String) {
     start_with(&[], config, secret, global, local)

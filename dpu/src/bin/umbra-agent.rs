@@ -1,6 +1,7 @@
 //! The agent: one service process of an Umbra job.
 #![forbid(unsafe_code)]
 
+use std::error::Error;
 use std::fmt;
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -10,7 +11,7 @@ use clap::Parser;
 use umbra::admin::ops;
 use umbra::ask::{Target, ask_each};
 use umbra::boundary::Extent;
-use umbra::config::Environment;
+use umbra::config::{Environment, EnvironmentError};
 use umbra::gateway::Server;
 use umbra::link::{Address, Listener};
 use umbra::secret::Secret;
@@ -18,7 +19,7 @@ use umbra::sys::process::raise_descriptors;
 use umbra::sys::slices;
 use umbra_core::peer::Sp;
 use umbra_core::time::Lapse;
-use umbra_dpu::hosted::{LogOptions, Lookout, Options, SettingsError, look_out, serve};
+use umbra_dpu::hosted::{LogError, LogOptions, Lookout, Options, ProcessError, SettingsError, look_out, serve};
 
 /// Runs one service process: gathers its ranks, fills the endpoint cache with its peers, serves and reads memory.
 ///
@@ -43,18 +44,35 @@ struct Arguments {
     boundary: Option<Extent>,
 }
 
+/// Its options are invalid, wherever they come from; exit code 2, as for those that cannot be parsed.
+const USAGE: u8 = 2;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(arguments) {
         Ok(code) => code,
         Err(error) => {
             say(format_args!("{error}"));
-            ExitCode::FAILURE
+            if is_usage(&*error) { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
         }
     }
 }
 
-fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
+/// Whether another command line or environment is what it takes.
+fn is_usage(error: &(dyn Error + 'static)) -> bool {
+    error.is::<EnvironmentError>()
+        || error.is::<Alone>()
+        || error.downcast_ref().is_some_and(LogError::is_usage)
+        || error.downcast_ref().is_some_and(SettingsError::is_usage)
+        || error.downcast_ref().is_some_and(ProcessError::is_usage)
+}
+
+/// Channels are asked for without a service process beside which they are served.
+#[derive(Debug, thiserror::Error)]
+#[error("--channels needs --service-process: who only looks out for a boundary exchange serves no channels")]
+struct Alone;
+
+fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if arguments.status {
         return ask_status(&arguments.options);
     }
@@ -64,10 +82,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
         && arguments.options.service_process.is_none()
     {
         if arguments.channels.is_some() {
-            return Err(
-                "--channels needs --service-process: who only looks out for a boundary exchange serves no channels"
-                    .into(),
-            );
+            return Err(Alone.into());
         }
         look_out(extent)?;
         return Ok(ExitCode::SUCCESS);
@@ -109,7 +124,7 @@ fn say(line: fmt::Arguments<'_>) {
 }
 
 /// Serves channels until it is dropped.
-fn gateway(address: SocketAddr, secret: Secret) -> Result<Server, Box<dyn std::error::Error>> {
+fn gateway(address: SocketAddr, secret: Secret) -> Result<Server, Box<dyn Error>> {
     let told = |error: std::io::Error| format!("cannot serve channels at {address}: {error}");
     let listener = TcpListener::bind(address).map_err(told)?;
     say(format_args!("channels at {}", listener.local_addr().map_err(told)?));
@@ -117,7 +132,7 @@ fn gateway(address: SocketAddr, secret: Secret) -> Result<Server, Box<dyn std::e
 }
 
 /// Prints what running agents tell; no success if one of them does not answer, which is said.
-fn ask_status(options: &Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
+fn ask_status(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let (job, secret) = options.job(&Environment::of_process()?)?;
     let count = job.service_processes();
     if let Some(sp) = options.service_process.filter(|&sp| sp >= count) {

@@ -3,8 +3,9 @@
 use std::io;
 
 use umbra_core::peer::Sp;
+use umbra_core::placement::PlacementError;
 
-use super::machines;
+use super::machines::MachinesError;
 
 /// Why an agent ended before it was asked to.
 #[derive(Debug, thiserror::Error)]
@@ -46,13 +47,21 @@ pub enum ProcessError {
     Calls(#[from] super::calls::CallsError),
     /// The job's numbers do not describe a job.
     #[error(transparent)]
-    Machines(#[from] machines::MachinesError),
+    Machines(#[from] MachinesError),
     /// The others took this process for dead and have gone on without it.
     #[error(
         "the other service processes took service process {0} for dead (it was stopped, or cut off, for too long): \
          start it again, then it joins in a new life"
     )]
     Fenced(Sp),
+}
+
+impl ProcessError {
+    /// Whether an option is invalid for this job, and not the job.
+    #[must_use]
+    pub const fn is_usage(&self) -> bool {
+        matches!(self, ProcessError::Machines(MachinesError::Placement(PlacementError::BadShadows(_))))
+    }
 }
 
 pub(super) fn cannot_bind(address: impl ToString) -> impl FnOnce(io::Error) -> ProcessError {

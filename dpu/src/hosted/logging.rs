@@ -51,6 +51,14 @@ pub enum LogError {
     Taken,
 }
 
+impl LogError {
+    /// Whether what was asked for is no log, and not what it takes.
+    #[must_use]
+    pub const fn is_usage(&self) -> bool {
+        matches!(self, LogError::Filter(_))
+    }
+}
+
 /// A log that is wanted; see [`begin`](Log::begin).
 #[derive(Debug)]
 pub struct Log {

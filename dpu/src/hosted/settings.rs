@@ -133,6 +133,28 @@ pub enum SettingsError {
     },
 }
 
+impl SettingsError {
+    /// Whether options are invalid, those of the environment included, and not what they name.
+    #[must_use]
+    pub const fn is_usage(&self) -> bool {
+        match self {
+            SettingsError::Environment(_)
+            | SettingsError::Missing(..)
+            | SettingsError::NoSuchServiceProcess { .. }
+            | SettingsError::NoSuchDpu(_)
+            | SettingsError::WrongLid { .. } => true,
+            SettingsError::Config(error) => matches!(
+                error.fault,
+                ConfigFault::UnknownDpu(_)
+                    | ConfigFault::EmptyJob
+                    | ConfigFault::RepeatedDpu(_)
+                    | ConfigFault::PerDpuDiffers { .. }
+            ),
+            SettingsError::Secret(_) => false,
+        }
+    }
+}
+
 impl Settings {
     /// Whether a service process has its Unix socket where this one has its own, if they have any.
     #[must_use]
