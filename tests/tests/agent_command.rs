@@ -132,6 +132,27 @@ fn invalid_options_are_told_apart_from_what_an_agent_lacks_by_the_exit_code() {
     with(&["--service-process", "0"], 1);
 }
 
+#[test]
+fn a_directory_for_sockets_that_is_not_there_is_named_and_nobody_else_is_blamed() {
+    let scratch = with_secret("no-sockets");
+    let (ip, [a, b]) = place();
+    let job = config(&scratch, &format!("# Format version: 1\nnode1,bf1:{ip}:{a}:{b}\n"));
+    let missing = scratch.path().join("missing");
+    let output = agent()
+        .args(["--service-process", "0", "--config"])
+        .arg(&job)
+        .arg("--secret-file")
+        .arg(scratch.path().join("secret"))
+        .arg("--sockets")
+        .arg(&missing)
+        .output()
+        .unwrap();
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains(missing.to_str().unwrap()) && told.contains("--sockets"), "{told}");
+    assert!(!told.contains("does this agent run already"), "{told}");
+}
+
 /// Starts a service process and waits for its readiness line.
 fn start(config: &PathBuf, secret: &PathBuf, global: &str, local: &str) -> (Guarded, String) {
     start_with(&[], config, secret, global, local)

@@ -37,7 +37,8 @@ impl Process {
         if let Some(path) = self.settings.sockets.as_ref().map(|dir| socket_path(dir, self.settings.sp)) {
             // One that a dead agent left behind; a living one still holds its ports, so we would not be here.
             let _ = std::fs::remove_file(&path);
-            let listener = UnixListener::bind(&path).map_err(cannot_bind(path.display()))?;
+            let listener =
+                UnixListener::bind(&path).map_err(|error| ProcessError::Socket { path: path.clone(), error })?;
             self.socket = Some(path);
             self.listen(Listener::Unix(listener))?;
         }

@@ -1,6 +1,7 @@
 //! Why an agent ends before it is asked to.
 
 use std::io;
+use std::path::PathBuf;
 
 use umbra_core::peer::Sp;
 use umbra_core::placement::PlacementError;
@@ -19,11 +20,21 @@ pub enum ProcessError {
         /// What the system said.
         error: io::Error,
     },
-    /// An address of the configuration, or a socket, cannot be listened at.
+    /// An address of the configuration cannot be listened at.
     #[error("cannot bind {address}: {error}; end who has it (does this agent run already?), or name another one")]
     Bind {
         /// Where.
         address: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// There can be no socket in the directory for them.
+    #[error(
+        "cannot listen at {}: {error}; --sockets takes a directory that exists, where this user may make files, with a short path", path.display()
+    )]
+    Socket {
+        /// Which one.
+        path: PathBuf,
         /// What the system said.
         error: io::Error,
     },
