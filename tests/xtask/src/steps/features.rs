@@ -23,7 +23,8 @@ pub(super) fn features(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         Err(reason) => return Ok(Verdict::Skipped(reason)),
     };
     let rdma_sys = RdmaSys::prepare(bench.log);
-    let run = Run::new(&tool).words("hack clippy --quiet --each-feature --workspace --exclude umbra-tests --exclude xtask");
+    let run =
+        Run::new(&tool).words("hack clippy --quiet --each-feature --workspace --exclude umbra-tests --exclude xtask");
     // The default is among the others, by the names of its parts.
     let run = run.words(if rdma_sys.is_here() {
         "--exclude-features default"
