@@ -35,7 +35,8 @@ impl Field {
     }
 }
 
-/// There is no memory for a field on a block; what it needs may be free after the next deallocation.
+/// There is no memory for a field on a block. What it needs may be free after the next deallocation, unless it is none of the
+/// fields or blocks that the arrays were made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("no memory for field {field} on block {block}: free some, or use more ranks")]
 pub struct NoMemory {
@@ -111,6 +112,10 @@ impl Store {
         if field < fields { block as usize * fields + field } else { self.idle.len() }
     }
 
+    fn has_place(&self, block: u32, field: u16) -> bool {
+        self.place(block, field) < self.idle.len()
+    }
+
     /// The same of its array of a stage.
     fn at(&self, block: u32, field: u16, stage: usize) -> usize {
         if stage < self.stages { self.place(block, field) * self.stages + stage } else { self.arrays.len() }
@@ -142,10 +147,11 @@ impl Store {
     /// Makes a field present on a block.
     ///
     /// # Errors
-    /// [`NoMemory`]; the field is as absent as it was.
+    /// [`NoMemory`], also for a block or a field that the store was not made for; the field is as absent as it was.
     pub fn allocate(&mut self, block: u32, field: u16) -> Result<(), NoMemory> {
-        let first = self.place(block, field) * self.stages;
-        let Some(kind) = self.fields.get(usize::from(field)) else { return Ok(()) };
+        let (none, place) = (NoMemory { block, field }, self.place(block, field));
+        let first = place * self.stages;
+        let kind = self.fields.get(usize::from(field)).filter(|_| self.has_place(block, field)).ok_or(none)?;
         let (len, default) = (self.cells.saturating_mul(kind.components as usize), kind.default_value());
         if self.arrays.get(first).is_none_or(Option::is_some) {
             return Ok(());
@@ -154,14 +160,13 @@ impl Store {
         spare.iter_mut().rev().take(self.stages).for_each(|used| used.fill(default));
         // All that are lacking, before the first is taken: what was made until one fails is a spare one.
         while spare.len() < self.stages {
-            let array = reserved(len, || default).map_err(|_| NoMemory { block, field })?;
+            let array = reserved(len, || default).map_err(|_| none)?;
             spare.push(array.into_boxed_slice());
         }
         self.arrays[first..first + self.stages].fill_with(|| spare.pop());
         self.used.bytes += (len * self.stages * size_of::<f64>()) as u64;
         self.used.peak = self.used.peak.max(self.used.bytes);
         self.used.allocations += 1;
-        let place = self.place(block, field);
         self.idle[place] = 0;
         Ok(())
     }
@@ -243,7 +248,8 @@ impl Fields for Stage<'_> {
     }
 
     fn allocate(&mut self, block: u32, field: u16) -> Result<(), NoMemory> {
-        self.store.allocate(block, field)
+        // Whoever asks for a field looks for it then: what has no place here is missing, and more memory would not help.
+        if self.store.has_place(block, field) { self.store.allocate(block, field) } else { Ok(()) }
     }
 }
 
@@ -288,6 +294,16 @@ mod tests {
             store.free(0, field);
         }
         assert_eq!((store.usage(), store.idle(1, 0), store.idle(0, 2)), (before, 0, 0));
+    }
+
+    #[test]
+    fn a_field_or_a_block_that_there_is_not_is_not_said_to_be_allocated() {
+        let mut store = Store::new(2, 4, &[Field::DENSE; 2], 2);
+        for (block, field) in [(0, 2), (1, u16::MAX), (2, 0), (2, 1), (u32::MAX, 0)] {
+            assert_eq!(store.allocate(block, field), Err(NoMemory { block, field }));
+        }
+        assert_eq!(store.usage(), Usage::default());
+        assert_eq!([store.allocate(1, 1), store.allocate(1, 1)], [Ok(()); 2], "it is there already");
     }
 
     #[test]
