@@ -191,3 +191,29 @@ fn a_rank_is_built_once_on_a_fabric_and_its_other_ends_change_nothing() {
     let segment = Arc::new(Agent::segment(extent).unwrap());
     builds_twice(|rank| Attended::attach(segment.clone(), extent, rank).unwrap());
 }
+
+#[test]
+fn other_parcels_than_one_a_rank_are_refused_before_any_is_handed_over() {
+    let body = |rank: u32, end, _: &mut Store| {
+        let mut boundary = Boundary::build(&row([0, 1, 2]), &FIELDS, end, SETTINGS).unwrap();
+        let whole = vec![vec![rank as u8; 5]; 3];
+        for count in [0, 2, 4] {
+            let mut parcels = whole.clone();
+            if rank == 1 {
+                parcels.resize(count, vec![7]);
+            }
+            match boundary.hand_over(&parcels, 256, 1 << 10) {
+                Err(BoundaryError::Parcel { rank: 1, .. }) => assert_eq!(rank, 1),
+                Err(BoundaryError::RefusedElsewhere(1)) => assert_ne!(rank, 1),
+                other => panic!("rank {rank}, {count} parcels: {other:?}"),
+            }
+            assert!(!boundary.is_spent(), "nothing was begun");
+        }
+        let came = boundary.hand_over(&whole, 256, 1 << 10).unwrap();
+        for (from, bytes) in (0..3).zip(&came) {
+            assert_eq!(*bytes, if from == rank { vec![] } else { vec![from as u8; 5] });
+        }
+        boundary.close().unwrap();
+    };
+    three(|end| end, body);
+}

@@ -26,10 +26,17 @@ impl<T: Transport> Boundary<T> {
     /// has more than `most` for another one; all ranks say the same of both.
     ///
     /// # Errors
-    /// Those of [`close`](Self::close), and [`BoundaryError::Parcel`], which names a rank that has more than that; the others learn
-    /// who has refused by [`BoundaryError::RefusedElsewhere`]. After an error on the way this end is [spent](Self::is_spent).
+    /// Those of [`close`](Self::close), and [`BoundaryError::Parcel`], which names a rank that has more than that, or whose parcels
+    /// are not one for each rank; the others learn who has refused by [`BoundaryError::RefusedElsewhere`]. After an error on the
+    /// way this end is [spent](Self::is_spent).
     pub fn hand_over(&mut self, parcels: &[Vec<u8>], part: u32, most: u64) -> Result<Vec<Vec<u8>>, BoundaryError> {
-        self.quiesce(false)?;
+        self.usable()?;
+        let is_one_each = parcels.len() == self.transport.ranks() as usize;
+        let agreed = self.quiesce(!is_one_each);
+        if !is_one_each {
+            return Err(BoundaryError::Parcel { rank: self.transport.rank(), why: COUNT });
+        }
+        agreed.map_err(elsewhere)?;
         self.is_spent = true;
         let part = u64::from(part.max(1));
         let need = |parcel: &Vec<u8>| (parcel.len() as u64).div_ceil(part).max(1);
@@ -94,6 +101,7 @@ impl<T: Transport> Boundary<T> {
     }
 }
 
+const COUNT: &str = "is not one parcel a rank: name as many as there are ranks, also empty ones";
 const SHORT: &str = "has no beginning: use one version of the program";
 const LONG: &str = "is more than a rank can have for another one: use one version of the program";
 const MEMORY: &str = "finds no memory here: use more ranks";
