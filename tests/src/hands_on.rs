@@ -1,7 +1,8 @@
 //! Ends of a boundary exchange around another one.
 
 /// In an `impl Transport` of a structure whose first field is a transport: what most of them hand on to that as it is. What is
-/// left out is what such tests change, or what has a default. With `plans` those are handed on as well.
+/// left out is what such tests change, or what has a default. With `plans` those are handed on as well; with `but_votes` those of others
+/// are not.
 #[macro_export]
 macro_rules! hands_on {
     (plans) => {
@@ -18,6 +19,17 @@ macro_rules! hands_on {
         }
     };
     () => {
+        $crate::hands_on!(but_votes);
+
+        fn vote_of(
+            &self,
+            rank: u32,
+            round: u32,
+        ) -> Result<Option<umbra_core::boundary::Vote>, umbra::boundary::TransportError> {
+            self.0.vote_of(rank, round)
+        }
+    };
+    (but_votes) => {
         fn rank(&self) -> u32 {
             self.0.rank()
         }
@@ -67,13 +79,6 @@ macro_rules! hands_on {
             vote: umbra_core::boundary::Vote,
         ) -> Result<(), umbra::boundary::TransportError> {
             self.0.vote(round, vote)
-        }
-        fn vote_of(
-            &self,
-            rank: u32,
-            round: u32,
-        ) -> Result<Option<umbra_core::boundary::Vote>, umbra::boundary::TransportError> {
-            self.0.vote_of(rank, round)
         }
     };
 }

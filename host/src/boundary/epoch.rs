@@ -229,6 +229,8 @@ pub(super) fn read_all(
 ) -> Result<(), BoundaryError> {
     let (mut outcome, begun, mut pause) = (Ok(()), Instant::now(), Pause::default());
     loop {
+        // What was written while this process was stopped is read before a rank is taken for silent.
+        let is_late = deadline.is_some_and(|deadline| begun.elapsed() > deadline / 2);
         // After a failure the rest is read all the same: what is left unread would be taken for a plan of the next epoch.
         left.retain(|&rank| {
             let Some(image) = transport.read_plan(rank).transpose() else { return true };
@@ -239,7 +241,7 @@ pub(super) fn read_all(
             false
         });
         let Some(&rank) = left.first() else { return outcome };
-        if deadline.is_some_and(|deadline| begun.elapsed() > deadline / 2) {
+        if is_late {
             return outcome.and(Err(TransportError::Silent { rank }.into()));
         }
         pause.take();
@@ -274,6 +276,8 @@ fn all_vote(transport: &mut impl Transport, round: u32, vote: Vote, settings: Se
     let mut votes = vec![None; transport.ranks() as usize];
     let (begun, mut asked, mut pause) = (Instant::now(), Instant::now(), Pause::default());
     loop {
+        // What was said while this process was stopped is heard before a rank is taken for missing.
+        let is_late = settings.deadline.is_some_and(|deadline| begun.elapsed() > deadline);
         // Asked before its vote is looked for: what it said before its end is seen.
         let asks = asked.elapsed() >= Duration::from_nanos(ASK.0);
         asked = if asks { Instant::now() } else { asked };
@@ -284,8 +288,7 @@ fn all_vote(transport: &mut impl Transport, round: u32, vote: Vote, settings: Se
                 gone.map_or(Ok(()), Err)?;
             }
         }
-        let late = settings.deadline.is_some_and(|deadline| begun.elapsed() > deadline);
-        if late || votes.iter().all(Option::is_some) {
+        if is_late || votes.iter().all(Option::is_some) {
             return Ok(agree(&votes)?);
         }
         pause.take();

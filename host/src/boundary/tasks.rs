@@ -192,11 +192,23 @@ impl<T: Transport> Boundary<T> {
     /// [`BoundaryError::Late`] names what is missing after the deadline, [`BoundaryError::Lost`] soon what is missing from a rank that
     /// has ended, or that the transport cannot reach any more.
     pub fn receive(&mut self, view: &mut impl Fields, scope: Scope) -> Result<Poll<()>, BoundaryError> {
-        if self.look(view, scope)? {
-            return Ok(Poll::Ready(()));
+        let ready = self.look(view, scope)? || self.look_in_time(view, scope)?;
+        Ok(if ready { Poll::Ready(()) } else { Poll::Pending })
+    }
+
+    /// Fails unless there is time left; or all is there: it may have come while this process was stopped before it looked at the
+    /// clock.
+    fn look_in_time(&mut self, view: &mut impl Fields, scope: Scope) -> Result<bool, BoundaryError> {
+        match self.in_time() {
+            Ok(()) => Ok(false),
+            Err(late) => {
+                if self.look(view, scope)? {
+                    Ok(true)
+                } else {
+                    Err(late)
+                }
+            }
         }
-        self.in_time()?;
-        Ok(Poll::Pending)
     }
 
     /// Whether all is there; then fields are present where something came.
@@ -326,8 +338,8 @@ impl<T: Transport> Boundary<T> {
                 break;
             }
             // Reading the clock takes as long as looking does.
-            if turn.is_multiple_of(CLOCK) {
-                self.in_time()?;
+            if turn.is_multiple_of(CLOCK) && self.look_in_time(view, scope)? {
+                break;
             }
             self.pause.take();
         }
