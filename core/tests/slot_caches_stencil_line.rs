@@ -186,7 +186,7 @@ fn s34_who_leaves_the_line_leaves_nothing_behind() {
     let first = now(&mut line, 0, &[0]);
     let mut clients: Vec<Client> = (1..5).map(|n| Client::waits(n, &[n], &mut line)).collect();
     let text = line.overdue(1, None).to_string();
-    assert!(text.starts_with("the group of point 1 waits to be accepted; 1 groups have theirs"), "{text}");
+    assert!(text.starts_with("the group of point 1 waits to be accepted; 1 group has its own"), "{text}");
     assert_eq!(clients.remove(1).end(&mut line), None);
     assert_eq!((ready(&mut line), line.waiting()), (vec![0], 3));
     line.free_group(first).unwrap();
@@ -206,8 +206,8 @@ fn s34_a_group_that_is_accepted_goes_on_without_who_waited_for_it() {
     let client = Client::waits(2, &[3], &mut line);
     let Place::Accepted(group, Some(_)) = client.place else { panic!("{:?}", client.place) };
     let text = line.overdue(0, Some(group)).to_string();
-    assert!(text.starts_with("the group of point 2 is accepted and waits for slots; 1 groups have"), "{text}");
-    assert!(text.contains("are not freed, for the points 1; others that wait: 1"), "{text}");
+    assert!(text.starts_with("the group of point 2 is accepted and waits for slots; 1 group has"), "{text}");
+    assert!(text.contains("is not freed, for the points 1; others that wait: 1"), "{text}");
     assert_eq!((client.end(&mut line), line.waiting()), (None, 0));
     let mut place = Place::Outside;
     let waker = Waker::noop();

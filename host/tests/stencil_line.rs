@@ -6,9 +6,12 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use umbra::stencil::{AllocError, BuildError, Plan, Stencil};
+use umbra::pool;
+use umbra::session::SessionError;
+use umbra::stencil::{AllocError, BuildError, ClientError, Plan, RingsError, RunError, ServeError, Stencil};
+use umbra_core::chain::StartError;
 use umbra_core::stencil::waiting::Overdue;
-use umbra_core::stencil::{Action, ByNumber, Input, SubmitError, Unknown};
+use umbra_core::stencil::{Action, ByNumber, GroupError, Input, SubmitError, Unknown};
 
 type Cache = Stencil<ByNumber, Unknown>;
 
@@ -180,7 +183,7 @@ fn s34_a_deadline_says_who_holds_the_slots_and_an_accepted_group_goes_on() {
     let Overdue { point: 8, accepted: Some(group), active: 1, loading: Some(1), .. } = *overdue else {
         panic!("{text}")
     };
-    let expected = "not within 20ms: the group of point 8 is accepted and waits for slots; 1 groups have theirs and are not \
+    let expected = "not within 20ms: the group of point 8 is accepted and waits for slots; 1 group has its own and is not \
                     freed, for the points 7; the load of data 1 was not answered; others that wait: 0; answer the loads";
     assert!(text.starts_with(expected), "{text}");
     let text = cache.alloc(9, &[5], Duration::ZERO).unwrap_err().to_string();
@@ -215,4 +218,25 @@ fn s75_what_there_is_no_memory_for_is_refused() {
     let plan = Plan { active: 1, window: usize::MAX / 64, horizon: 1 };
     let refused = plan.cache(1, 1, vec![Input::UNBOUNDED; 1], Unknown).map(drop);
     assert!(matches!(refused, Err(BuildError::NoMemory { .. })), "{refused:?}");
+}
+
+#[test]
+fn what_there_is_one_of_is_not_told_as_many() {
+    let said = [
+        SubmitError::GroupsFull { groups: 1 }.to_string(),
+        SubmitError::TooManyMembers { have: 1 }.to_string(),
+        GroupError::TooShort { need: 1 }.to_string(),
+        RingsError::InUse { groups: 1 }.to_string(),
+        ClientError::GroupsFull { groups: 1 }.to_string(),
+        ServeError::Expired { within: BRIEF, groups: 1 }.to_string(),
+        ServeError::Left { groups: 1 }.to_string(),
+        RunError::InUse { groups: 1, slots: 1 }.to_string(),
+        RunError::Active { active: 1 }.to_string(),
+        StartError::TooDeep { height: 1, max: 0 }.to_string(),
+        pool::Error::Members { members: 1 }.to_string(),
+        SessionError::NoMember { members: 1, local: 1 }.to_string(),
+    ];
+    for said in said {
+        assert!(!["1 groups", "1 members", "1 levels", "1 slots"].iter().any(|many| said.contains(many)), "{said}");
+    }
 }

@@ -203,9 +203,10 @@ impl fmt::Display for StartError {
             StartError::DeadId(id) => write!(f, "member {id} is dead"),
             StartError::BadTree(bad) => bad.fmt(f),
             StartError::TooDeep { height, max } => {
+                let levels = if height == 1 { "level" } else { "levels" };
                 write!(
                     f,
-                    "the tree ends {height} levels below the maker of the outermost call, at most {max} are taken: take a flatter one"
+                    "the tree ends {height} {levels} below the maker of the outermost call, at most {max} are taken: take a flatter one"
                 )
             }
             StartError::FanOut(children) => write!(f, "a member with {children} children, at most 65534 are taken"),

@@ -12,12 +12,12 @@ errors! {
         GroupsFull {
             /// Groups that are submitted and not freed.
             groups: usize
-        } => "all {groups} groups are taken: free one that is ready, then retry";
+        } => "every group is taken, of {groups} in all: free one that is ready, then retry";
         /// More members than there are references for a group, duplicates counted.
         TooManyMembers {
             /// Members that a group has at most.
             have: usize
-        } => "the group has more than {have} members: lend more references for each group";
+        } => "the group has more members than {have}: lend more references for each group";
         /// More different inputs than slots; the group could never be ready.
         GroupTooLarge {
             /// Different inputs.
@@ -77,7 +77,7 @@ errors! {
         TooShort {
             /// Members of the group.
             need: usize
-        } => "the group has {need} members: give a place for as many slots";
+        } => "the group's members number {need}: give a place for as many slots";
         /// References to an input are not given back; no further ones can be counted.
         TooManyReferences {
             /// The number of the input's record.

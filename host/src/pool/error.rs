@@ -93,7 +93,7 @@ pub enum Error {
     #[error(transparent)]
     Process(#[from] ProcessError),
     /// As many threads use the pool as it was made for; that one leaves or is reclaimed makes a retry worth while.
-    #[error("{members} members use the pool, as many as it was made for")]
+    #[error("as many members use the pool as it was made for, {members}: wait until one leaves")]
     Members {
         /// How many.
         members: u16,

@@ -8,6 +8,7 @@ use umbra_core::peer::{Peer, Sp};
 use umbra_core::placement::PlacementError;
 
 use crate::link::{Close, SendError};
+use crate::quantity::counted;
 use crate::sys::heap::NoMemory;
 use crate::sys::process::ProcessError;
 use crate::sys::segment::SegmentError;
@@ -22,7 +23,8 @@ pub enum SessionError {
     NoSuchSeat,
     /// The agent houses fewer members of chained calls than this host has ranks.
     #[error(
-        "the agent houses {members} members of calls, and this is local rank {local}: start all agents with a larger --members"
+        "the agent houses {}, and this is local rank {local}: start all agents with a larger --members",
+        counted(*members, "member of calls", "members of calls")
     )]
     NoMember {
         /// Members.

@@ -56,7 +56,8 @@ pub enum RunError {
         have: usize,
     },
     /// Groups of an earlier run that failed are still in the cache, or somebody holds slots of it.
-    #[error("{groups} groups of a run that ended early are in the cache, and {slots} slots are held: take a new cache")]
+    #[error("a run that ended early left {} in the cache, and others hold {}: take a new cache",
+        counted(*groups as u64, "group", "groups"), counted(*slots, "slot", "slots"))]
     InUse {
         /// Groups that have not ended.
         groups: usize,
@@ -89,7 +90,7 @@ pub enum RunError {
     },
     /// The cache lets more groups have their slots at the same time than the run was told.
     #[error(
-        "more than {active} groups have all their slots: tell the run of as many as the cache lets have them (`active`)"
+        "more groups than {active} have all their slots: tell the run of as many as the cache lets have them (`active`)"
     )]
     Active {
         /// What the run was told, as far as there are groups.

@@ -113,7 +113,11 @@ impl fmt::Display for Overdue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Overdue { point, accepted, active, holding, loading, waiting } = self;
         let what = if accepted.is_some() { "is accepted and waits for slots" } else { "waits to be accepted" };
-        write!(f, "the group of point {point} {what}; {active} groups have theirs and are not freed")?;
+        write!(f, "the group of point {point} {what}; ")?;
+        match active {
+            1 => f.write_str("1 group has its own and is not freed")?,
+            active => write!(f, "{active} groups have theirs and are not freed")?,
+        }
         for (n, point) in holding.iter().flatten().enumerate() {
             write!(f, "{} {point}", if n == 0 { ", for the points" } else { "," })?;
         }

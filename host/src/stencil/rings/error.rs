@@ -6,6 +6,11 @@ use umbra_core::ring::Unfit;
 use umbra_core::stencil::{GroupError, PreparedError};
 
 use super::super::error::BuildError;
+use crate::quantity::counted;
+
+fn count(groups: usize) -> String {
+    counted(groups as u64, "group", "groups")
+}
 
 /// Why there are no rings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -18,7 +23,7 @@ pub enum RingsError {
     #[error(transparent)]
     Build(#[from] BuildError),
     /// Groups of an earlier client are in the cache.
-    #[error("{groups} groups of an earlier client are in the cache: interrupt and reset it, or take a new one")]
+    #[error("an earlier client left {} in the cache: interrupt and reset it, or take a new one", count(*groups))]
     InUse {
         /// How many.
         groups: usize,
@@ -39,7 +44,7 @@ pub enum ClientError {
     #[error("the owner of the cache has ended: its own error says why")]
     Gone,
     /// As many groups are submitted as may be at once.
-    #[error("all {groups} groups are taken: free one that is ready, then retry")]
+    #[error("every group is taken, of {groups} in all: free one that is ready, then retry")]
     GroupsFull {
         /// How many.
         groups: usize,
@@ -59,7 +64,7 @@ pub enum ClientError {
 #[non_exhaustive]
 pub enum ServeError {
     /// The client did nothing in this time: it asked for nothing, or left a full ring as it is. A later call goes on.
-    #[error("the client did nothing for {within:?}, with {groups} groups under way: serve longer, or look where it is")]
+    #[error("the client did nothing for {within:?}, with {} under way: serve longer, or look where it is", count(*groups))]
     Expired {
         /// How long the owner waited.
         within: Duration,
@@ -67,7 +72,7 @@ pub enum ServeError {
         groups: usize,
     },
     /// The client has ended and left groups in the cache, which may have loads under way.
-    #[error("the client ended with {groups} groups under way: interrupt the cache, and reset it when no load goes on")]
+    #[error("the client ended with {} under way: interrupt the cache, and reset it when no load goes on", count(*groups))]
     Left {
         /// Groups that have not ended.
         groups: usize,
