@@ -348,7 +348,9 @@ fn a_simulated_job_may_be_as_impatient_as_one_likes() {
         let output = umbra(&["sim", "--timeout", timeout]);
         assert!(output.status.success(), "{timeout}: {}", String::from_utf8_lossy(&output.stderr));
     }
-    assert!(refused(&["sim", "--timeout", "0s"], 2).contains("time-out"));
+    assert!(refused(&["sim", "--timeout", "0s"], 2).contains("time-out must be longer than nothing"));
+    let long = refused(&["sim", "--timeout", "61min"], 2);
+    assert!(long.contains("time-out must be at most 3600 s, not 3660 s"), "{long}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Ranks that are stopped until after their deadline, just when they had looked for what then comes.
+//! Ranks that are stopped until their deadline is over, after a look in vain.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::cell::Cell;

@@ -66,7 +66,8 @@ fn options_that_make_no_job_are_refused() {
     let groups = changed(&|options| (options.groups, options.job.groups) = (u32::MAX - 1, u32::MAX));
     assert!(matches!(groups, SimError::Count { given: 0xffff_ffff, most: 0x1_0000, .. }), "{groups}");
     let for_ever = Lapse(u64::MAX);
-    let longs: [&dyn Fn(&mut Options); 5] = [
+    let longs: [&dyn Fn(&mut Options); 6] = [
+        &|options| options.job.timeout = for_ever,
         &|options| options.job.network.delay = for_ever,
         &|options| options.job.network.jitter = for_ever,
         &|options| options.job.silence = for_ever,

@@ -59,6 +59,9 @@ pub enum SimError {
         /// The most that can be had.
         most: u64,
     },
+    /// A time that must pass is none.
+    #[error("{0} must be longer than nothing")]
+    Nothing(&'static str),
     /// A time is longer than a simulation lasts.
     #[error("{what} must be at most {}, not {}", Nanos(.most.0), Nanos(.given.0))]
     Long {
@@ -107,7 +110,16 @@ fn count(what: &'static str, given: u64, most: u64) -> Result<(), SimError> {
 const LONGEST: Lapse = Lapse::from_secs(3600);
 
 fn lapse(what: &'static str, given: Lapse) -> Result<(), SimError> {
-    if given <= LONGEST { Ok(()) } else { Err(SimError::Long { what, given, most: LONGEST }) }
+    within(what, given, LONGEST)
+}
+
+fn within(what: &'static str, given: Lapse, most: Lapse) -> Result<(), SimError> {
+    if given <= most { Ok(()) } else { Err(SimError::Long { what, given, most }) }
+}
+
+/// As [`within`], for a time that must pass.
+fn passing(what: &'static str, given: Lapse, most: Lapse) -> Result<(), SimError> {
+    if given.0 == 0 { Err(SimError::Nothing(what)) } else { within(what, given, most) }
 }
 
 impl Options {
@@ -185,9 +197,9 @@ impl Options {
         count("number of service processes", job.ranks_on.len() as u64 * u64::from(job.per_dpu), 1 << 16)?;
         count("number of ranks", job.ranks_on.iter().map(|&n| u64::from(n)).sum(), 1 << 20)?;
         count("arity of the tree", u64::from(job.arity), u64::from(ARITY_MAX))?;
-        count("time-out", job.timeout.0, LONGEST.0)?;
-        count("interval of repetitions", job.resend.0, job.timeout.0)?;
-        count("interval of pings", job.ping.0, job.timeout.0)?;
+        passing("time-out", job.timeout, LONGEST)?;
+        passing("interval of repetitions", job.resend, job.timeout)?;
+        passing("interval of pings", job.ping, job.timeout)?;
         lapse("silence", job.silence)?;
         lapse("shortest way of a message", job.network.delay)?;
         lapse("random part of its way", job.network.jitter)?;
