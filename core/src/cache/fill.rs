@@ -131,8 +131,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> GivenBack<'_, S, 
         let GivenBack { cache, data, grant } = &mut *core::mem::ManuallyDrop::new(self);
         if let Some(slot) = cache.pool.inner(grant.slot) {
             cache.pool.fill(slot);
-            // There is this reference to be given back.
-            let _ = cache.give_back_by_record(grant.place(), cache.index.word(slot), *data, Next::Unknown);
+            // It was entered just now. The place in the grant is one to look at first: it has 32 bits.
+            if let Some((place, word)) = cache.index.look(*data) {
+                // There is this reference to be given back.
+                let _ = cache.give_back_by_record(place, word, *data, Next::Unknown);
+            }
         }
     }
 }
