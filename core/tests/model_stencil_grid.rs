@@ -11,7 +11,8 @@ fn is_what_a_search_finds(extents: [u32; 3], radius: u32, shape: Shape) {
     assert_eq!(groups.iter().map(Vec::len).max(), Some(grid.largest_group()), "{grid:?}");
     for now in 0..groups.len() {
         let present = grid.present(now as u64);
-        for data in 0..u64::from(grid.len()) {
+        // Also ids beyond the last input, as outputs have that the same cache manages.
+        for data in (0..2 * u64::from(grid.len()) + 9).chain([u64::from(u32::MAX), u64::MAX]) {
             let next = (now + 1..groups.len()).find(|&later| groups[later].contains(&data));
             let found = grid.next_use(data, present);
             assert_eq!(found, next.map_or(Use::Never, |next| Use::At(next as u64)), "{grid:?} {now} {data}");

@@ -11,8 +11,8 @@ fn is_what_a_search_finds(extents: [u32; 3], radius: u32, shape: Shape, order: O
     let groups: Vec<Vec<u64>> = order.points(extents).unwrap().map(|point| grid.group(point).collect()).collect();
     let case = format!("{extents:?}, radius {radius}, {shape:?}, {order:?}");
     let mut advanced = swept.present(0);
-    // Uses of each input after the present, the next one last.
-    let mut uses: Vec<Vec<u64>> = vec![Vec::new(); grid.len() as usize];
+    // Uses of each input after the present, the next one last; none of ids beyond, as outputs have that the same cache manages.
+    let mut uses: Vec<Vec<u64>> = vec![Vec::new(); 2 * grid.len() as usize + 9];
     for (number, group) in groups.iter().enumerate().rev() {
         group.iter().for_each(|&data| uses[data as usize].push(number as u64));
     }

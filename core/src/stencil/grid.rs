@@ -185,6 +185,10 @@ impl Grid {
     #[inline(always)]
     fn next_from(&self, from: Point, input: u32) -> Use {
         let at = self.point(input);
+        // An id beyond the last input: of scratch, say. No group of the grid names it.
+        if at[0] >= self.extents[0] {
+            return Use::Never;
+        }
         let within = |radii| self.first_from(from, at, radii);
         let radius = self.radius;
         let next = match self.shape {
