@@ -444,6 +444,7 @@ fn s33_an_interrupt_answers_each_waiting_group_once_and_nothing_has_an_effect_af
     assert_eq!(told(&mut stencil), "i2 i3 i4", "point 1 is known to be ready");
     assert_eq!(told(&mut stencil), "");
     assert_eq!(stencil.submit(5, &[1]), Err(SubmitError::Interrupted));
+    assert_eq!(stencil.expect(1, 1), Err(UsageError::Interrupted));
     assert_eq!(stencil.prepared(2), Err(PreparedError::Interrupted));
     assert_eq!(stencil.failed(2), Err(PreparedError::Interrupted));
     assert_eq!(stencil.free_group(first), Err(GroupError::Interrupted));

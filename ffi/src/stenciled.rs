@@ -70,6 +70,7 @@ failures! {
         FreeError::NotInUse { .. } => Code::Unused,
     }
     UsageError {
+        UsageError::Interrupted => INTERRUPTED,
         UsageError::NoRecord { .. } | UsageError::TooMany => Code::Usage,
     }
     BuildError {

@@ -86,11 +86,13 @@ errors! {
     }
 }
 
-/// Why a usage map was not made.
+/// Why a usage map was not made, or nothing added to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum UsageError {
+    /// The cache was interrupted; every operation fails from now on.
+    Interrupted,
     /// There is no record for this input.
     NoRecord {
         /// The input.
@@ -105,6 +107,7 @@ pub enum UsageError {
 impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            UsageError::Interrupted => cache::Interrupted.fmt(f),
             UsageError::NoRecord { data, have } => {
                 write!(f, "no record for data {data} among {have}: lend one for each input")
             }
@@ -113,6 +116,11 @@ impl fmt::Display for UsageError {
     }
 }
 impl core::error::Error for UsageError {}
+impl From<cache::Interrupted> for UsageError {
+    fn from(_: cache::Interrupted) -> Self {
+        UsageError::Interrupted
+    }
+}
 
 /// Why no stencil cache was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

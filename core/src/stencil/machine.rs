@@ -34,7 +34,8 @@ pub struct Limits {
 pub enum Member {
     /// An input.
     Load(u64),
-    /// A place for an output, under its own id: it gets a slot and is not loaded.
+    /// A place for an output, under its own id: it gets a slot and is not loaded. Who names the same id to be loaded meanwhile gets
+    /// this slot, with what its group has written there.
     Scratch(u64),
 }
 
@@ -162,8 +163,9 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     /// Adds uses of an input to the usage map, also while groups are under way.
     ///
     /// # Errors
-    /// [`UsageError`] if the input has no record, or too many uses.
+    /// [`UsageError`] if the input has no record, or too many uses, or the cache was interrupted.
     pub fn expect(&mut self, data: u64, times: u32) -> Result<(), UsageError> {
+        self.working()?;
         let have = self.inputs.as_ref().len();
         let number = self.names.number(data).ok_or(UsageError::NoRecord { data, have })?;
         let input = self.inputs.as_mut().get_mut(number as usize);
