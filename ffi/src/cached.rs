@@ -1,5 +1,6 @@
 //! Slot caches whose contract, policy and index were chosen at run time.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -127,9 +128,10 @@ impl Plan {
     }
 }
 
-/// An index for so many of any ids, with numbers below this one.
+/// An index for so many of any ids, with numbers below this one. Nobody can choose ids that all begin in one line.
 pub(crate) fn sparse(ids: u32, numbers: usize) -> Result<Sparse<Vec<Line>, Vec<u64>>, Failure> {
-    Ok(Sparse::new(zeros(Line::for_ids(ids as usize))?, zeros(numbers)?, 0x5bd1_e995))
+    let seed = RandomState::new().hash_one(ids);
+    Ok(Sparse::new(zeros(Line::for_ids(ids as usize))?, zeros(numbers)?, seed))
 }
 
 /// So many numbers of slots from the first on.
