@@ -96,11 +96,12 @@ impl Pattern {
     }
 
     /// Neighbours as text: a line each, with the steps along each coordinate, outermost first, and perhaps a weight.
-    /// What follows a `#` is a comment.
+    /// What follows a `#` is a comment. Of dimensions there are 1 to 3; others are taken for the nearest of these.
     ///
     /// # Errors
     /// [`PatternError`] with the line.
     pub fn parse(text: &str, dimensions: usize) -> Result<Pattern, PatternError> {
+        let dimensions = dimensions.clamp(1, 3);
         let mut neighbours = Vec::new();
         for (number, line) in text.lines().enumerate() {
             let words = line.split('#').next().unwrap_or_default();
@@ -112,7 +113,7 @@ impl Pattern {
             let words: Vec<&str> = std::iter::once(first).chain(words).collect();
             let (steps, weight) = words.split_at_checked(dimensions).ok_or_else(wrong)?;
             let mut by = [0; 3];
-            for (step, word) in by[3 - dimensions.min(3)..].iter_mut().zip(steps) {
+            for (step, word) in by[3 - dimensions..].iter_mut().zip(steps) {
                 *step = word.parse().map_err(|_| wrong())?;
             }
             let weight = match weight {
@@ -197,6 +198,10 @@ mod tests {
         let shown = Pattern::parse(&hostile, 2).unwrap_err().to_string();
         assert!(shown.starts_with("line 1, `\\u{1b}[31m999") && shown.len() < 200, "{shown}");
         assert_eq!(Pattern::parse("# none", 2), Err(PatternError::Empty));
+        for dimensions in [0, 1, 3, 4, usize::MAX] {
+            let shown = Pattern::parse("x", dimensions).unwrap_err().to_string();
+            assert!(shown.contains("line 1"), "{dimensions}: {shown}");
+        }
         let half = Pattern::parse("0 0 0.5", 2).unwrap();
         assert!(half.check(Element::F32).is_ok() && half.check(Element::I8).is_err());
     }
