@@ -202,7 +202,8 @@ where
     /// # Errors
     /// [`InUse`]; nothing has changed then.
     pub fn end_unused(&self) -> Result<(), InUse> {
-        self.act(Waiting::end_unused)
+        // It answers nobody. Who was answered before is woken by whom that answered: a table of caches asks this under its lock.
+        self.lock.with(Waiting::end_unused)
     }
 
     /// Tells an interrupted cache that nobody writes to this slot any more; see [`SlotCache::settle`].
