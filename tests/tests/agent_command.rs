@@ -124,6 +124,13 @@ fn invalid_options_are_told_apart_from_what_an_agent_lacks_by_the_exit_code() {
     ] {
         with(wrong, 2);
     }
+    // The number in the job is the environment's, that on the DPU the command line's.
+    let mut mixed = agent();
+    mixed.arg("--config").arg(&job).arg("--secret-file").arg(&secret).args(["--lid", "1"]);
+    mixed.envs([("UMBRA_DPUS", "bf1"), ("UMBRA_SERVICE_PROCESS", "0"), ("UMBRA_SERVICE_PROCESS_LID", "0")]);
+    // An agent that took them would find no port.
+    let _taken = [7010, 9010].map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)));
+    ends(&mut mixed, 2);
     // Options that are right, and a file or a secret that cannot be used.
     with(&["--service-process", "0", "--log", "info", "--log-file", "/nowhere/log"], 1);
     config(&scratch, "# Format version: 1\nnode1,bf1:127.0.0.1:7010&7011:9010\n");

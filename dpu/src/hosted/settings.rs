@@ -173,7 +173,7 @@ impl Options {
         let (job, secret) = self.job(&environment)?;
         let (sp, lid) = match (self.service_process, environment.service_process) {
             (Some(sp), _) => (sp, self.lid),
-            (None, Some((sp, lid))) => (sp, Some(lid)),
+            (None, Some((sp, lid))) => (sp, self.lid.or(Some(lid))),
             (None, None) => {
                 let missing = "the number of this service process";
                 return Err(SettingsError::Missing(missing, "--service-process", "UMBRA_SERVICE_PROCESS"));
