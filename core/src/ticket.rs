@@ -1,8 +1,8 @@
 //! A region's description in 64 bytes, for a wire, a file or a mailbox.
 //!
-//! A ticket says what a [`Key`] names and where a transport finds the bytes; it opens nothing by itself:
-//! the importer must also present the region's [`Secret`](crate::region::Secret), and the owner's table
-//! decides. All integers are little-endian.
+//! A ticket says what a [`Key`] names and where a transport finds the bytes. A rank of the job that has it can read
+//! through its own service process, until the region is revoked; a service process that imports the region must also
+//! present its [`Secret`](crate::region::Secret), and the owner's table decides. All integers are little-endian.
 //!
 //! ```text
 //! 0       4         5      6        7         8        16     24     32        56         64

@@ -1,4 +1,4 @@
-//! One run of a job as a self-contained HTML page.
+//! One run as a self-contained HTML page, or as a picture.
 //!
 //! [`Report`] is plain data: who took part, when each process passed which phase, how long reads took. [`Report::to_html`]
 //! turns it into one file without scripts and without anything fetched: the topology, the timeline of the bootstrap and

@@ -34,7 +34,7 @@ struct Arguments {
     /// Ask the running agents of the job how they are, instead of running one; with --service-process only that one
     #[arg(long)]
     status: bool,
-    /// Serve channels and streams of this user here, at this address, to programs on others that hold the job's secret
+    /// Serve channels, streams and pools of this user here, at this address, to programs on others that hold the job's secret
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "status")]
     channels: Option<SocketAddr>,
     /// Look out for the messages of a boundary exchange whose memory is the standard input: so many ranks, slots of a pair

@@ -26,7 +26,7 @@ use umbra_core::peer::{Host, LocalRank, WorldRank};
 
 use crate::raw::{Communicator, MpiError};
 
-/// Where the program of the agent is, if not beside this one or on the path.
+/// Where the program of the agent is; without it, beside this one or on the path.
 const AGENT: &str = "UMBRA_AGENT";
 /// What an agent says when it listens.
 const READY: &str = "ready";

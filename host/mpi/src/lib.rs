@@ -5,7 +5,7 @@
 //! - [`MpiSlot`] carries boundary exchange: one message a peer, into a slot that its receiver has posted before.
 //! - [`MpiRma`] has receivers read messages out of a [`Window`] of the sender instead.
 //! - [`MpiNodes`] shares memory within a node, and is [`MpiSlot`] between nodes.
-//! - [`MpiStrips`] does the same with a message for each strip, as mesh codes do, to compare with.
+//! - [`MpiStrips`] sends a message for each strip, as mesh codes do, to compare with.
 //! - [`Bootstrap`] makes a job of the processes that `mpirun` started: numbers, node groups, agents and secret come from
 //!   the communicator, so the endpoint cache needs no configuration file.
 //!
@@ -22,8 +22,8 @@
 //!
 //! Programs in C reach all of this but the strips by a library of their own, in `ffi` beside these sources.
 //!
-//! A program is tied to the MPI library that it was built with; therefore this is a package of its own, which nothing else
-//! depends on. Calls of MPI are made by the thread that initialized it.
+//! A program is tied to the MPI library that it was built with; therefore this is a package of its own, on which only
+//! its library for C depends. Calls of MPI are made by the thread that initialized it.
 
 #![deny(unsafe_code)]
 

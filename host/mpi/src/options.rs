@@ -38,7 +38,7 @@ Examples:
 pub(crate) enum Carrier {
     /// A message a peer, into a posted slot.
     Slot,
-    /// A message a peer, put into a window.
+    /// A message a peer, read where the sender has it.
     Rma,
     /// A message a peer, through memory within a node, of which so many are on each machine.
     Nodes(u16),

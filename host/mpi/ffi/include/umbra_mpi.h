@@ -63,8 +63,8 @@ int umbra_mpi_fabric_free(umbra_fabric fabric);
 
 typedef uint64_t umbra_mpi_job;
 
-/* Finds out which processes share a node, and starts an agent on each (umbra-agent beside the program, on the path, or where
- * UMBRA_AGENT in the environment says), with a new secret. No configuration file is needed. All processes call this, and it waits
+/* Finds out which processes share a node, and starts an agent on each (the program that UMBRA_AGENT in the environment names,
+ * else umbra-agent beside the program, else on the path), with a new secret. No configuration file is needed. All processes call this, and it waits
  * for all. Of the processes of a machine those are one node that say the same part (65 535 at most): 0, or one of several nodes on
  * a machine. -UMBRA_ESYSTEM: an agent did not start, here or elsewhere, or said nothing for a minute, or a directory for its files
  * cannot be made. The agents end with the thread that started them, of the first process of each node. Three communicators stay
