@@ -181,14 +181,16 @@ impl Grid {
         Coming { after: group, at: Some(at), amid, first, reach, further, rows_further, planes_further }
     }
 
-    /// When an input is used next from a point on.
+    /// Where an input lies. An id beyond the last one, of scratch, say, lies nowhere: no group of the grid names it.
     #[inline(always)]
-    fn next_from(&self, from: Point, input: u32) -> Use {
-        let at = self.point(input);
-        // An id beyond the last input: of scratch, say. No group of the grid names it.
-        if at[0] >= self.extents[0] {
-            return Use::Never;
-        }
+    pub(super) fn input(&self, data: u64) -> Option<Point> {
+        let at = self.point(u32::try_from(data).ok()?);
+        (at[0] < self.extents[0]).then_some(at)
+    }
+
+    /// When the input that lies there is used next from a point on.
+    #[inline(always)]
+    fn next_from(&self, from: Point, at: Point) -> Use {
         let within = |radii| self.first_from(from, at, radii);
         let radius = self.radius;
         let next = match self.shape {
@@ -253,8 +255,8 @@ impl Future for Grid {
     // Inlined, as the present would be copied to a call.
     #[inline(always)]
     fn next_use(&self, data: u64, present: Coming) -> Use {
-        let (Some(coming), Ok(number)) = (present.at, u32::try_from(data)) else { return Use::Never };
-        self.next_from(coming, number)
+        let (Some(coming), Some(input)) = (present.at, self.input(data)) else { return Use::Never };
+        self.next_from(coming, input)
     }
 }
 

@@ -183,12 +183,7 @@ impl Future for Swept {
     // Inlined, as the present would be copied to a call.
     #[inline(always)]
     fn next_use(&self, data: u64, present: InTile) -> Use {
-        let (Some(from), Ok(number)) = (present.coming.at(), u32::try_from(data)) else { return Use::Never };
-        let input = self.grid.point(number);
-        // An id beyond the last input: of scratch, say. No group of the grid names it.
-        if input[0] >= self.grid.extents[0] {
-            return Use::Never;
-        }
+        let (Some(from), Some(input)) = (present.coming.at(), self.grid.input(data)) else { return Use::Never };
         let within = |radii| self.first_use(from, present.tile, input, radii);
         let radius = self.grid.radius;
         let next = match self.grid.shape {
