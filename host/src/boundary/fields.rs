@@ -151,7 +151,7 @@ impl Store {
     pub fn allocate(&mut self, block: u32, field: u16) -> Result<(), NoMemory> {
         let (none, place) = (NoMemory { block, field }, self.place(block, field));
         let first = place * self.stages;
-        let kind = self.fields.get(usize::from(field)).filter(|_| self.has_place(block, field)).ok_or(none)?;
+        let kind = self.fields.get(usize::from(field)).filter(|_| place < self.idle.len()).ok_or(none)?;
         let (len, default) = (self.cells.saturating_mul(kind.components as usize), kind.default_value());
         if self.arrays.get(first).is_none_or(Option::is_some) {
             return Ok(());

@@ -199,16 +199,8 @@ impl<T: Transport> Boundary<T> {
     /// Fails unless there is time left; or all is there: it may have come while this process was stopped before it looked at the
     /// clock.
     fn look_in_time(&mut self, view: &mut impl Fields, scope: Scope) -> Result<bool, BoundaryError> {
-        match self.in_time() {
-            Ok(()) => Ok(false),
-            Err(late) => {
-                if self.look(view, scope)? {
-                    Ok(true)
-                } else {
-                    Err(late)
-                }
-            }
-        }
+        let Err(late) = self.in_time() else { return Ok(false) };
+        if self.look(view, scope)? { Ok(true) } else { Err(late) }
     }
 
     /// Whether all is there; then fields are present where something came.
