@@ -1,7 +1,5 @@
 //! Where links are accepted, until the process that does so has ended.
 
-use rustix::net::{Shutdown, shutdown};
-
 use super::Driver;
 use crate::link::Listener;
 use crate::sys::fork;
@@ -25,10 +23,7 @@ impl Drop for Driver {
         // A child that was forked off may hold them on: who came there would wait for nobody. What a child drops is its
         // parent's, and stays.
         if self.life == Some(fork::life()) {
-            for listener in &self.listeners {
-                // One that the system has ended already is as good as shut.
-                let _ = shutdown(listener, Shutdown::Both);
-            }
+            self.listeners.iter().for_each(fork::shut_for_all);
         }
     }
 }

@@ -15,7 +15,6 @@ use umbra_core::wire::{BODY_MAX, Frame, Token};
 use super::counted::Counted;
 use super::error::{Error, refused, system};
 use super::registry::Gateways;
-use super::under_way::shut;
 use crate::channel::Timeout;
 use crate::driver::{Driver, Event, Limits, LinkId, now};
 use crate::link::{Close, Identity, Party};
@@ -43,15 +42,25 @@ pub(super) fn done(answer: Answer<'_>) -> Option<()> {
 /// How long a call may take, and since when: it may have to wait for a line first.
 #[derive(Clone, Copy)]
 pub(super) struct Term {
-    timeout: Timeout,
-    pub(super) deadline: Time,
-    pub(super) began: Time,
+    pub(super) timeout: Timeout,
+    deadline: Time,
+    began: Time,
 }
 
 impl Term {
     /// That of a call that begins now.
     pub(super) fn of(timeout: Timeout) -> Term {
         Term { timeout, deadline: timeout.deadline(), began: now() }
+    }
+
+    /// When the call ends at the latest, whatever is under way.
+    pub(super) fn limit(self) -> Time {
+        self.deadline.max(self.began) + client::GRACE
+    }
+
+    /// What is left of the time.
+    pub(super) fn rest(self) -> Timeout {
+        self.timeout.rest(self.deadline)
     }
 
     /// The patience that is left.
@@ -160,7 +169,7 @@ impl Drop for Up {
         if self.life == fork::life()
             && let Some(socket) = self.driver.socket(self.link)
         {
-            shut(socket);
+            fork::shut_for_all(socket);
         }
     }
 }

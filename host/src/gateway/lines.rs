@@ -10,7 +10,6 @@
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use umbra_core::gateway::client::GRACE;
 use umbra_core::gateway::{Answer, Request};
 use umbra_core::time::Time;
 
@@ -173,7 +172,7 @@ impl Lines {
         act: impl FnOnce(&mut Line) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let lines = self.own();
-        let _turn = lines.turn(term.deadline.max(term.began) + GRACE)?;
+        let _turn = lines.turn(term.limit())?;
         let mut line = lines.idle(is_of_a_party).unwrap_or_else(|| lines.one());
         let done = act(&mut line);
         lines.lock().put_back(line);

@@ -11,7 +11,7 @@ use umbra_core::atomic::{AtomicUsize, Ordering};
 
 use super::error::{Error, system};
 use super::serve::serve;
-use super::under_way::{UnderWay, shut};
+use super::under_way::UnderWay;
 use crate::link::Listener;
 use crate::secret::Secret;
 use crate::sys::fork;
@@ -127,7 +127,7 @@ fn accept(listener: &Listener, secret: &Secret, ended: &OwnedFd, lines: &Arc<Ato
         }
     }
     // A child that was forked off may hold it on: who came there would wait for nobody.
-    shut(listener);
+    fork::shut_for_all(listener);
     for thread in threads {
         // A thread that panicked has ended, too.
         let _ = thread.join();

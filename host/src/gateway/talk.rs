@@ -2,9 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use umbra_core::gateway::client::GRACE;
 use umbra_core::gateway::{Answer, MESSAGE_MAX, Request};
-use umbra_core::time::Time;
 
 use super::error::Error;
 use super::line::{Line, Term, done};
@@ -121,20 +119,19 @@ pub struct RemoteStreamReceiver {
 /// Until when a call reads part after part, whose answers may each come as late: a sender that goes on for ever would keep a
 /// receiver as long.
 struct Limit {
-    timeout: Timeout,
-    until: Time,
+    term: Term,
     is_first: bool,
 }
 
 impl Limit {
-    fn new(timeout: Timeout, deadline: Time) -> Limit {
-        Limit { timeout, until: deadline.max(now()) + GRACE, is_first: true }
+    fn new(timeout: Timeout) -> Limit {
+        Limit { term: Term::of(timeout), is_first: true }
     }
 
-    /// Refuses the next part if it is over.
-    fn next(&mut self) -> Result<(), Error> {
-        match (std::mem::take(&mut self.is_first) || now() < self.until, self.timeout) {
-            (true, _) => Ok(()),
+    /// What is left of the time for the next part, which is refused if it is over.
+    fn next(&mut self) -> Result<Timeout, Error> {
+        match (std::mem::take(&mut self.is_first) || now() < self.term.limit(), self.term.timeout) {
+            (true, _) => Ok(self.term.rest()),
             (false, Timeout::Now) => Err(stream::Error::Empty.into()),
             (false, _) => Err(stream::Error::Timeout.into()),
         }
@@ -181,8 +178,7 @@ impl RemoteStreamReceiver {
         if let Some(message) = self.early.take_whole() {
             return Ok(message);
         }
-        let deadline = timeout.deadline();
-        let mut limit = Limit::new(timeout, deadline);
+        let mut limit = Limit::new(timeout);
         let mut message = Message::default();
         loop {
             let (filled, is_early) = (message.bytes.len(), !self.early.is_empty());
@@ -201,7 +197,7 @@ impl RemoteStreamReceiver {
                         bytes.extend_from_slice(more);
                         Some(())
                     };
-                    limit.next().and_then(|()| self.read_some(most, timeout.rest(deadline), read))
+                    limit.next().and_then(|rest| self.read_some(most, rest, read))
                 }
             };
             match read {
@@ -255,10 +251,9 @@ impl RemoteStreamReceiver {
     /// # Errors
     /// As for [`receive`](Self::receive).
     pub fn receive_exact(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
-        let deadline = timeout.deadline();
         let is_over = |error: &Error| matches!(error, Error::Stream(stream::Error::Ended | stream::Error::PeerDead));
-        let mut limit = Limit::new(timeout, deadline);
-        let read = |rest: &mut [u8]| limit.next().and_then(|()| self.receive_into(rest, timeout.rest(deadline)));
+        let mut limit = Limit::new(timeout);
+        let read = |into: &mut [u8]| limit.next().and_then(|rest| self.receive_into(into, rest));
         let filled = Filled::fill(pad, read, is_over);
         filled.or_else(|(filled, error)| filled.put_back(pad, &mut self.early).ok_or(error))
     }

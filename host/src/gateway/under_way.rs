@@ -13,14 +13,13 @@
 //! A line that is over is shut, and not only closed: a child that was forked off may hold its socket on.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::net::Shutdown;
-
 use super::lines::MOST;
 use super::server::LINES;
+use crate::sys::fork::shut_for_all;
 
 /// Lives that are remembered at most: as many as handles with all their lines can have lost at once.
 const CUT: usize = LINES * MOST;
@@ -50,17 +49,11 @@ impl Known {
     /// The life of a line is known, or the line is over.
     fn name(&mut self, number: u64) {
         if let Some(Some(socket)) = self.unnamed.remove(&number) {
-            shut(&socket);
+            shut_for_all(&socket);
         }
         let first = self.unnamed.first_key_value().map(|(&first, _)| first);
         self.cut.retain(|_, before| first.is_some_and(|first| first < *before));
     }
-}
-
-/// Shuts the socket of a line, or one at which lines are accepted, whoever else holds it.
-pub(super) fn shut(socket: impl AsFd) {
-    // One that has no peer any more is as good as shut.
-    let _ = rustix::net::shutdown(socket, Shutdown::Both);
 }
 
 /// A line of which nobody knows the life, until this is dropped.
@@ -102,7 +95,7 @@ pub(super) struct Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         if let Some(socket) = self.all.lock().sockets.remove(&self.life) {
-            shut(&socket);
+            shut_for_all(&socket);
         }
         self.all.over.notify_all();
     }
@@ -126,14 +119,14 @@ impl UnderWay {
     /// Shuts the line that has been a stranger's the longest; whether there was one.
     pub(super) fn make_way(&self) -> bool {
         let socket = self.lock().unnamed.values_mut().find_map(Option::take);
-        socket.as_ref().map(shut).is_some()
+        socket.as_ref().map(shut_for_all).is_some()
     }
 
     /// Cuts a line, if it is under way or may still turn out to be.
     pub(super) fn cut(&self, life: u64) {
         let mut known = self.lock();
         if let Some(socket) = known.sockets.get(&life) {
-            shut(socket);
+            shut_for_all(socket);
         } else if !known.unnamed.is_empty() && known.cut.len() < CUT {
             let next = known.next;
             known.cut.insert(life, next);

@@ -26,8 +26,10 @@
 //! Source: `pthread_atfork(3)`.
 
 use std::cell::Cell;
+use std::os::fd::AsFd;
 use std::sync::{Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use rustix::net::{Shutdown, shutdown};
 use umbra_core::atomic::{AtomicU32, Ordering};
 
 static LIFE: AtomicU32 = AtomicU32::new(0);
@@ -98,4 +100,10 @@ pub fn watch() {
 #[inline]
 pub fn life() -> u32 {
     LIFE.load(Ordering::Relaxed)
+}
+
+/// Shuts a socket, also one at which others come, for all who hold it: a child may, that was forked off.
+pub(crate) fn shut_for_all(socket: impl AsFd) {
+    // One that has no peer any more is as good as shut.
+    let _ = shutdown(socket, Shutdown::Both);
 }
