@@ -16,7 +16,7 @@ use umbra::stencil::{AllocError, Plan, Stencil};
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::id::Id;
 use umbra_core::stencil::{
-    Action, ByNumber, FreeError, Group, GroupError, Input, PreparedError, SubmitError, Unknown, waiting,
+    Action, ByNumber, FreeError, Group, GroupError, Input, PreparedError, SubmitError, Unknown, UsageError, waiting,
 };
 
 use stress::{Counts, Dice, count, operations};
@@ -136,8 +136,11 @@ impl World {
         let packed = group.iter().rev().fold(0, |packed, data| packed << 8 | data);
         point.members.store(packed << 8 | group.len() as u64, Ordering::Relaxed);
         for data in group.iter().filter(|&&data| data < COUNTED) {
-            self.cache.expect(*data, 1).unwrap();
-            count(&self.expected[*data as usize]);
+            match self.cache.expect(*data, 1) {
+                Ok(()) => count(&self.expected[*data as usize]),
+                Err(UsageError::Interrupted) => return Err(()),
+                Err(error) => panic!("{error}"),
+            }
         }
         let within = if dice.throw(8) == 0 { dice.brief() } else { PATIENCE };
         let told = match dice.throw(8) {
