@@ -11,6 +11,7 @@ use umbra_core::memory::{AllocError, Block, Extent, Granule, Memory, NotAllocate
 use umbra_core::room::{Range, Ranges, Stand, Waiter, Waiting};
 
 type Kept = QuickFit<Vec<Block>, Vec<u32>>;
+type Awaited = Waiting<Ranges<Vec<Block>, Vec<u32>, Vec<u32>>, [Waiter; 2]>;
 
 fn sixteen() -> Granule {
     Granule::new(16).unwrap()
@@ -221,4 +222,42 @@ fn who_waits_hears_of_room_between_ranges_that_would_have_been_kept() {
     assert_eq!(waiting.free(all[2]), Ok(16));
     assert_eq!(waiting.ask(&mut stand, &mut wish, Waker::noop()), Poll::Ready(Ok(())));
     assert_eq!(wish.offset(), Some(0));
+}
+
+/// A memory with a hole of 1040 bytes at its start, which is looked at behind 40 of 1024 bytes that are sorted as equally long.
+fn with_the_longest_hole_last() -> Awaited {
+    const SHORT: usize = 40;
+    let capacity = 1040 + 16 + SHORT as u64 * (1024 + 16);
+    let memory = Offsets::with_lists(
+        vec![Block::default(); 256],
+        vec![0; 256],
+        capacity,
+        sixteen(),
+        vec![QuickFit::NO_RANGE; 8],
+        8,
+    );
+    let mut waiting = Waiting::new(Ranges::new(memory), [Waiter::EMPTY; 2]);
+    let lengths = [1040, 16].into_iter().chain([1024, 16].into_iter().cycle().take(2 * SHORT));
+    let all: Vec<u64> = lengths
+        .map(|len| {
+            let mut wish = Range::new(len);
+            waiting.take_now(&mut wish).unwrap();
+            wish.offset().unwrap()
+        })
+        .collect();
+    assert_eq!(waiting.room().figures().free, 0);
+    for &hole in all.iter().step_by(2) {
+        waiting.free(hole).unwrap();
+    }
+    waiting
+}
+
+#[test]
+fn nobody_waits_for_a_hole_that_lies_behind_many_of_nearly_its_length() {
+    for mut wish in [Range::new(1040), Range::aligned(1040, 2048)] {
+        let mut waiting = with_the_longest_hole_last();
+        assert_eq!(waiting.ask(&mut Stand::Outside, &mut wish, Waker::noop()), Poll::Ready(Ok(())));
+        assert_eq!((wish.offset(), waiting.take_now(&mut wish.clone()).is_err()), (Some(0), true));
+        assert_eq!(waiting.free(0), Ok(1040));
+    }
 }

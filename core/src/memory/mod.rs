@@ -241,6 +241,30 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
         })
     }
 
+    /// As [`alloc_aligned`](Self::alloc_aligned), of any free range that is long enough: looks at all that may be, each once.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn alloc_any(&mut self, len: u64, align: u64) -> Result<Extent, AllocError> {
+        if !align.is_power_of_two() {
+            return Err(AllocError::BadAlign { align });
+        }
+        let granules = self.granules(len)?;
+        let align = self.granule.holding(align).unwrap_or(NIL);
+        let records = self.blocks.as_ref();
+        let ends = |block: &Block| block.gap(align).and_then(|gap| gap.checked_add(granules));
+        let mut bin = Some(Bin::of(granules));
+        while let Some(at) = bin {
+            let fits = |block: &Block| ends(block).is_some_and(|end| end <= block.len);
+            if let Some(found) = self.bins.walk(records, at, records.len(), fits) {
+                let gap = self.get(found).gap(align).unwrap_or(0);
+                return self.cut(found, gap, granules).ok_or(AllocError::NoRecord);
+            }
+            bin = self.bins.above(at);
+        }
+        Err(self.refusal(len))
+    }
+
     fn used(&self, id: Id<Block>) -> Result<(), Stale> {
         let block = self.blocks.as_ref().get(id.index() as usize).ok_or(Stale)?;
         if block.state == State::Used && block.generation == id.generation() { Ok(()) } else { Err(Stale) }

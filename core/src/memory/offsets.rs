@@ -97,6 +97,19 @@ where
         Ok(self.note(extent))
     }
 
+    /// The same, and looks at all free ranges before it finds them scattered.
+    ///
+    /// # Errors
+    /// As for [`alloc_aligned`](Self::alloc_aligned).
+    pub(crate) fn alloc_any(&mut self, len: u64, align: u64) -> Result<u64, AllocError> {
+        let extent = match self.memory.alloc_aligned(len, align) {
+            // Nothing is kept any more.
+            Err(AllocError::Fragmented { .. }) => self.memory.memory.alloc_any(len, align)?,
+            taken => taken?,
+        };
+        Ok(self.note(extent))
+    }
+
     /// Gives the range that starts at this offset back, and tells its length in bytes.
     ///
     /// # Errors

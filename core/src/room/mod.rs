@@ -33,8 +33,9 @@
 //! Invariants: while somebody is in line, somebody is first, and the memory refuses room to all others; each waiter is
 //! woken when it becomes the first, and as the first when a retry is worth while.
 //!
-//! *Cost*: as without a line, and a look whether somebody waits. A wait is expected O(1) to begin and to end, an interrupt is
-//! O(waiters). Nothing allocates.
+//! *Cost*: as without a line, and a look whether somebody waits. Before [`Ranges`] refuse anything they look at all free ranges
+//! that may be long enough, since nobody may free one while somebody waits. A wait is expected O(1) to begin and to end, an
+//! interrupt is O(waiters). Nothing allocates.
 
 mod cached;
 mod future;

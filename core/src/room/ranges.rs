@@ -153,7 +153,8 @@ where
         if self.wanted.is_some() && !first {
             return Err(Refused::Now(RangeError::OthersWait));
         }
-        match self.memory.alloc_aligned(wish.len, wish.align) {
+        // Nobody may free anything while somebody sleeps, so none of the holes is overlooked.
+        match self.memory.alloc_any(wish.len, wish.align) {
             Ok(offset) => {
                 wish.offset = Some(offset);
                 Ok(())
