@@ -1,5 +1,6 @@
 //! What a process does with a cache that it shares.
 
+use core::cell::Cell;
 use core::marker::PhantomData;
 
 use crate::atomic::Ordering;
@@ -235,12 +236,22 @@ impl<'a, C: Contract> Client<'a, C> {
     /// Gives back a reference of this process; whether there was one to a word of which `is` holds.
     pub(super) fn release(&self, place: Place<'_>, is: impl Fn(Word) -> bool) -> Result<bool, Blocked> {
         let referred = |word: Word| word.is_assigned() && word.count(self.field) > 0;
-        let change = |word: Word| (referred(word) && is(word)).then(|| word.released(self.field));
+        let data = Cell::new(0);
+        let change = |word: Word| {
+            (referred(word) && is(word)).then(|| {
+                // Behind the word: as long as that is not replaced, the data is its own.
+                data.set(place.key().load(Ordering::Acquire));
+                word.released(self.field)
+            })
+        };
         let released = self.change(place, change)?;
         if let Ok(word) = released {
             let next = word.released(self.field);
             if next.is_vacant() {
                 self.parts.vacancy.set(place.number());
+                if C::REMEMBERS && word.state() == FILLING {
+                    self.parts.queue.tell(self.parts.home(data.get()).line);
+                }
             }
             self.parts.freed(next);
         }

@@ -95,6 +95,32 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
+    fn who_waits_for_content_is_told_when_the_last_reference_to_an_unfilled_slot_goes() {
+        let sharing = Sharing::new(2, 3).unwrap();
+        let words = memory(2, sharing);
+        let cache = Forgetful::create(&words, 2, sharing, 7).unwrap();
+        let [a, b] = [1, 2].map(|pid| cache.join(Identity::new(pid, 0)).unwrap());
+        let told = |give_back: &mut dyn FnMut()| {
+            let event = b.fill_event(5);
+            let seen = event.announce();
+            give_back();
+            event.word().load(crate::atomic::Ordering::Relaxed) as u32 != seen
+        };
+        a.alloc(5).unwrap();
+        assert_eq!(b.alloc(5).map(|grant| grant.mine), Ok(1));
+        assert!(!told(&mut || b.free(5).unwrap()), "the one that fills has its reference still");
+        assert!(told(&mut || a.free(5).unwrap()));
+        assert_eq!(b.state(5), Ok(None));
+
+        let mut pin = Some(a.pin(5).unwrap());
+        assert!(told(&mut || a.free_pin(pin.take().unwrap()).unwrap()));
+
+        a.alloc(5).unwrap();
+        a.remember(5).unwrap();
+        assert!(!told(&mut || a.free(5).unwrap()), "content that is there is awaited by nobody");
+    }
+
+    #[test]
     fn who_is_overtaken_each_time_is_told_so_and_may_try_again() {
         let sharing = Sharing::new(2, 3).unwrap();
         let words = memory(2, sharing);

@@ -71,9 +71,12 @@ impl Contract for Forgetting {}
 mod sealed {
     pub trait Numbered {
         const NUMBER: u8;
+        /// Whether anybody waits for content.
+        const REMEMBERS: bool = true;
     }
     impl Numbered for super::Plain {
         const NUMBER: u8 = 1;
+        const REMEMBERS: bool = false;
     }
     impl Numbered for super::Remembering {
         const NUMBER: u8 = 2;
