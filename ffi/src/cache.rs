@@ -52,14 +52,12 @@ impl Options {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_cache_create(options: *const Options, created: *mut u64) -> c_int {
     enter(|| {
+        takes(created)?;
         // SAFETY: the caller's promise about `options`.
         let plan = unsafe { Options::plan(options) }?;
         let handle = HANDLES.keep(Object::Cache(plan.build()?))?;
         // SAFETY: the caller's promise about the output.
-        unsafe { store(created, handle) }.inspect_err(|_| {
-            // Nobody could ever destroy a cache without its handle.
-            let _ = HANDLES.release(handle);
-        })
+        unsafe { store(created, handle) }
     })
 }
 

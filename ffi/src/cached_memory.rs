@@ -11,7 +11,7 @@ use umbra_core::memory::Figures;
 use umbra_core::room::WaitError;
 
 use crate::cache::forget_telling;
-use crate::cached::{FULL, INTERRUPTED, TIMEOUT, failures, sparse};
+use crate::cached::{FULL, INTERRUPTED, TIMEOUT, failures, number_of, sparse};
 use crate::call::{counted, enter, numbers, store, store_counted, store_sized, takes};
 use crate::memory::{Options, Plan};
 use crate::object::{HANDLES, Object, with_cached_memory};
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn umbra_cached_memory_alloc(
             for (at, member) in held.into_members().iter().flat_map(|group| group.iter()).enumerate() {
                 let place = member.place();
                 let (offset, found) = place.map_or((0, Found::Empty), |place| (place.offset, place.found));
-                let told = Asked { data: member.data(), len: member.len(), offset, found: found as u32 };
+                let told = Asked { data: member.data(), len: member.len(), offset, found: number_of(found) };
                 // SAFETY: below `count`, by the caller's promise.
                 let to = unsafe { members.add(at) };
                 // SAFETY: as above.
