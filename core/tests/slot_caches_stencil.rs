@@ -333,6 +333,29 @@ fn s51_a_place_for_an_output_is_not_loaded() {
 }
 
 #[test]
+fn s51_a_group_does_not_load_its_own_output() {
+    use Member::{Load, Scratch};
+    for present in [false, true] {
+        for members in [[Load(1), Scratch(2), Load(2)], [Load(2), Scratch(2), Load(1)], [Scratch(2), Load(1), Load(2)]]
+        {
+            let mut stencil = counted(3, &[0, 2, 4]);
+            if present {
+                let group = stencil.submit_members(1, [Scratch(2)]).unwrap();
+                assert_eq!(told(&mut stencil), "r1");
+                stencil.free_group(group).unwrap();
+            }
+            assert_eq!(stencil.submit_members(2, members), Err(SubmitError::LoadOfScratch { data: 2 }));
+            // Nothing has changed: also not how often each may be named.
+            let group = stencil.submit_members(3, [Scratch(2), Load(1), Scratch(2)]).unwrap();
+            assert_eq!(told(&mut stencil), "p1", "a place that is named twice is one place");
+            loaded(&mut stencil, &[1]);
+            assert_eq!(told(&mut stencil), "r3");
+            stencil.free_group(group).unwrap();
+        }
+    }
+}
+
+#[test]
 fn s51_an_output_of_a_group_that_failed_was_written_by_nobody_and_does_not_stay() {
     for mut stencil in [counted(3, &[1, 1, 3]), stencil(3)] {
         stencil.submit_members(1, [Member::Load(0), Member::Scratch(2)]).unwrap();

@@ -49,6 +49,7 @@ static void outputs(void)
 {
     const struct umbra_stencil_member sum[3] = {{1, UMBRA_MEMBER_LOAD}, {2, UMBRA_MEMBER_LOAD}, {7, UMBRA_MEMBER_SCRATCH}};
     const struct umbra_stencil_member odd[2] = {{1, UMBRA_MEMBER_LOAD}, {2, 2}};
+    const struct umbra_stencil_member both[2] = {{7, UMBRA_MEMBER_LOAD}, {7, UMBRA_MEMBER_SCRATCH}};
     const uint64_t of_output[2] = {7, 1};
     struct umbra_stencil_options options = plain();
     struct umbra_cache_statistics told;
@@ -63,6 +64,8 @@ static void outputs(void)
     must(umbra_stencil_create(&options, &stencil));
     CHECK(umbra_stencil_submit_members(stencil, 0, odd, 2, &other) == -UMBRA_EINVAL);
     CHECK(umbra_stencil_alloc_members(stencil, 0, odd, 2, 0, &other) == -UMBRA_EINVAL && other == 77);
+    CHECK(umbra_stencil_submit_members(stencil, 0, both, 2, &other) == -UMBRA_EINVAL);
+    CHECK(umbra_stencil_alloc_members(stencil, 0, both, 2, 0, &other) == -UMBRA_EINVAL && other == 77);
     must(umbra_stencil_submit_members(stencil, 0, sum, 3, &group));
     CHECK(umbra_stencil_hand_over(stencil, group, slots, 3, &count) == -UMBRA_ENOTREADY);
     CHECK(umbra_stencil_free(stencil, 1) == -UMBRA_ENOTREADY);

@@ -755,7 +755,8 @@ struct umbra_stencil_member {
     uint32_t kind;                  /* UMBRA_MEMBER_... */
 };
 
-/* As umbra_stencil_submit and umbra_stencil_alloc, for members of all kinds. */
+/* As umbra_stencil_submit and umbra_stencil_alloc, for members of all kinds. -UMBRA_EINVAL: one id is both an input and a place for an
+ * output. */
 int umbra_stencil_submit_members(umbra_stencil stencil, uint64_t point, const struct umbra_stencil_member *members, size_t count,
                                  uint64_t *group);
 int umbra_stencil_alloc_members(umbra_stencil stencil, uint64_t point, const struct umbra_stencil_member *members, size_t count,

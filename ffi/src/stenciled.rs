@@ -51,6 +51,7 @@ failures! {
         SubmitError::GroupsFull { .. } => FULL,
         SubmitError::TooManyMembers { .. } | SubmitError::GroupTooLarge { .. } => Code::TooLarge,
         SubmitError::UnknownData { .. } | SubmitError::UsageExhausted { .. } => Code::Usage,
+        SubmitError::LoadOfScratch { .. } => Code::Invalid,
     }
     PreparedError {
         PreparedError::Interrupted => INTERRUPTED,
@@ -90,5 +91,6 @@ failures! {
         AllocError::Refused(Refused::Refused(SubmitError::UnknownData { .. } | SubmitError::UsageExhausted { .. })) => {
             Code::Usage
         },
+        AllocError::Refused(Refused::Refused(SubmitError::LoadOfScratch { .. })) => Code::Invalid,
     }
 }

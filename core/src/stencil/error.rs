@@ -35,6 +35,11 @@ errors! {
             /// The input.
             data: u64
         } => "data {data} was named as often as the usage map says: count all of its uses";
+        /// The group names the same id as an input and as a [scratch](super::Member::Scratch).
+        LoadOfScratch {
+            /// The id.
+            data: u64
+        } => "the group names {data} as an input and as a place for an output: give the output an id of its own";
     }
 
     /// Why the end of a load was not accepted.

@@ -5,7 +5,7 @@ use core::ops::Range;
 use super::claim::Census;
 use super::error::{BuildError, SubmitError, UsageError};
 use super::future::Future;
-use super::group::{self, Group, Queue, Stage};
+use super::group::{self, Group, Queue, Reference, Stage};
 use super::input::{Input, MARK, Names};
 use super::kept::Kept;
 use super::marks::Marks;
@@ -34,8 +34,8 @@ pub struct Limits {
 pub enum Member {
     /// An input.
     Load(u64),
-    /// A place for an output, under its own id: it gets a slot and is not loaded. Who names the same id to be loaded meanwhile gets
-    /// this slot, with what its group has written there.
+    /// A place for an output, under its own id: it gets a slot and is not loaded. Another group that names the same id to be
+    /// loaded meanwhile gets this slot, with what the first one has written there.
     Scratch(u64),
 }
 
@@ -187,7 +187,8 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         })
     }
 
-    /// [`Stencil::submit`] with members of all kinds.
+    /// [`Stencil::submit`] with members of all kinds. No id may be both an input and a scratch of one group. Where there is a
+    /// scratch, all members are gone through for that.
     ///
     /// # Errors
     /// [`SubmitError`]; nothing has changed then.
@@ -200,7 +201,17 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         point: u64,
         members: impl IntoIterator<Item = Member>,
     ) -> Result<Id<Group>, SubmitError> {
-        self.accept(point, |stencil, index, turn, refused| stencil.claim(index, turn, members.into_iter(), refused))
+        self.accept(point, |stencil, index, turn, refused| {
+            let mut scratch = false;
+            let members = members.into_iter().inspect(|member| scratch |= matches!(member, Member::Scratch(_)));
+            let census = stencil.claim(index, turn, members, refused);
+            if scratch && refused.is_none() {
+                let first = index * stencil.stride;
+                let data = stencil.loaded_scratch(first..first + census.members);
+                *refused = data.map(|data| SubmitError::LoadOfScratch { data });
+            }
+            census
+        })
     }
 
     /// Accepts a group whose uses are claimed so.
@@ -274,6 +285,22 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         } else {
             self.claim_all::<false>(index, members, refused)
         }
+    }
+
+    /// Scratch that the references of one group also name as an input.
+    #[inline(never)]
+    fn loaded_scratch(&mut self, references: Range<u32>) -> Option<u64> {
+        let named = &self.references.as_ref()[references.start as usize..references.end as usize];
+        let inputs = self.inputs.as_mut();
+        for reference in named.iter().filter(|reference| !reference.is_scratch()) {
+            inputs[reference.input as usize].handed_over |= MARK;
+        }
+        let is_both = |of: &&Reference| of.is_scratch() && inputs[of.input as usize].handed_over & MARK != 0;
+        let both = named.iter().find(is_both).map(|reference| reference.input);
+        for reference in named {
+            inputs[reference.input as usize].handed_over &= !MARK;
+        }
+        self.names.data(both?)
     }
 
     /// How many different inputs the references name.
