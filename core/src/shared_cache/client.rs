@@ -239,9 +239,12 @@ impl<'a, C: Contract> Client<'a, C> {
         let data = Cell::new(0);
         let change = |word: Word| {
             (referred(word) && is(word)).then(|| {
-                // Behind the word: as long as that is not replaced, the data is its own.
-                data.set(place.key().load(Ordering::Acquire));
-                word.released(self.field)
+                let next = word.released(self.field);
+                if next.is_vacant() {
+                    // Behind the word: as long as that is not replaced, the data is its own.
+                    data.set(place.key().load(Ordering::Acquire));
+                }
+                next
             })
         };
         let released = self.change(place, change)?;
