@@ -30,6 +30,7 @@ pub mod driver;
 pub mod firmware;
 pub mod gateway;
 pub mod group;
+pub mod input;
 pub mod job;
 mod known;
 pub mod link;

@@ -8,9 +8,11 @@
 
 use std::fmt;
 use std::fs::OpenOptions;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+
+use crate::input;
 
 /// 256 random bits; never shown, never sent.
 #[derive(Clone, PartialEq, Eq)]
@@ -111,7 +113,7 @@ impl Secret {
     /// [`SecretError`]; the mode and the owner are those of the file that was opened.
     pub fn read(path: &Path) -> Result<Secret, SecretError> {
         let io = |error| SecretError::Io { path: path.to_owned(), error };
-        let mut file = OpenOptions::new().read(true).open(path).map_err(io)?;
+        let file = input::open(path).map_err(io)?;
         let facts = file.metadata().map_err(io)?;
         if facts.is_dir() {
             return Err(io(io::ErrorKind::IsADirectory.into()));
@@ -124,17 +126,9 @@ impl Secret {
         if owner != 0 && owner != rustix::process::geteuid().as_raw() {
             return Err(SecretError::Foreign { path: path.to_owned(), owner });
         }
-        let mut text = [0; 66];
-        let mut len = 0;
-        while let Some(rest) = text.get_mut(len..).filter(|rest| !rest.is_empty()) {
-            match file.read(rest).map_err(io)? {
-                0 => break,
-                n => len += n,
-            }
-        }
         let malformed = || SecretError::Malformed { path: path.to_owned() };
-        let digits = text.get(..len).ok_or_else(malformed)?;
-        let digits = digits.strip_suffix(b"\n").unwrap_or(digits);
+        let text = input::read(&file, 66, input::PATIENCE).map_err(io)?;
+        let digits = text.strip_suffix(b"\n").unwrap_or(&text);
         parse_hex(digits).map(Secret).ok_or_else(malformed)
     }
 }

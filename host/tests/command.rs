@@ -128,6 +128,50 @@ fn a_configuration_without_end_is_refused() {
     assert!(message.contains("no configuration"), "{message}");
 }
 
+/// Each ends by itself, and no sooner than a writer had its time.
+#[test]
+fn a_pipe_that_nobody_writes_to_is_not_waited_for_for_ever() {
+    let here = folder("silent");
+    let (silent, config) = (here.join("pipe"), here.join("job.cfg"));
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &silent, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    std::fs::write(&config, "# Format version: 1\nnode1,bf1:127.0.0.1:7010:9010\n").unwrap();
+    let (silent, config) = (silent.to_str().unwrap(), config.to_str().unwrap());
+    let waiting = [
+        &["check-config", silent][..],
+        &["doctor", "--config", silent, "--secret", "/dev/null"],
+        &["doctor", "--config", config, "--secret", silent],
+    ];
+    let waiting = waiting.map(|args| {
+        let mut umbra = Command::new(env!("CARGO_BIN_EXE_umbra"));
+        (args, umbra.args(args).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+    });
+    let began = std::time::Instant::now();
+    for (args, mut umbra) in waiting {
+        while umbra.try_wait().unwrap().is_none() && began.elapsed().as_secs() < 120 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        umbra.kill().unwrap();
+        let output = umbra.wait_with_output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code().is_some(), "{args:?} waits for ever");
+        assert!(!output.status.success() && message.contains(silent), "{args:?}: {message}");
+        assert!(message.contains("did not end within 10s: have its writer end"), "{args:?}: {message}");
+    }
+    std::fs::remove_dir_all(here).unwrap();
+}
+
+#[test]
+fn a_configuration_may_come_through_a_pipe() {
+    let mut umbra = Command::new(env!("CARGO_BIN_EXE_umbra"));
+    umbra.args(["check-config", "/dev/stdin"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut umbra = umbra.spawn().unwrap();
+    let text = b"# Format version: 1\nnode1,bf1:127.0.0.1:7010:9010\n";
+    std::io::Write::write_all(&mut umbra.stdin.take().unwrap(), text).unwrap();
+    let output = umbra.wait_with_output().unwrap();
+    assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains("bf1"));
+}
+
 #[test]
 fn devices_are_listed_or_it_is_told_how_to_get_one() {
     let output = umbra(&["devices", "--json"]);

@@ -3,8 +3,7 @@
 //! The log in the window holds numbers; the words that belong to them stay in the ELF file that the board was started
 //! with. Firmware that is running, its memory after it stopped, and a copy of that in a file are read alike.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use defmt_decoder::{DecodeError, StreamDecoder, Table};
 use umbra::firmware::{FirmwareError, Map, WINDOW_AT};
+use umbra::input;
 use umbra::sys::segment::SegmentError;
 use umbra_core::cell::BytesMut;
 use umbra_core::ring::journal::Reader;
@@ -51,9 +51,7 @@ const ELF_MAX: u64 = 1 << 30;
 
 /// At most so many bytes of a file: one that has no end is not read to it.
 fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(most).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    input::read(&input::open(path)?, usize::try_from(most).unwrap_or(usize::MAX), input::PATIENCE)
 }
 
 impl FirmwareLog {

@@ -8,7 +8,7 @@ use crate::quantity::counted;
 use crate::verbs::NotADevice;
 
 /// More bytes than any real platform file has.
-pub(super) const FILE_MAX: u64 = 64 * 1024 * 1024;
+pub(super) const FILE_MAX: usize = 64 * 1024 * 1024;
 /// What the first line begins with.
 pub(super) const VERSION_PREFIX: &str = "# Format version:";
 /// What a line that names a device begins with.

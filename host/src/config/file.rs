@@ -14,12 +14,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use super::error::{ConfigError, ConfigFault, DEVICE_PREFIX, FILE_MAX, VERSION_PREFIX};
+use crate::input;
 use crate::verbs::Choice;
 
 /// A DPU as the file lists it.
@@ -74,10 +74,10 @@ impl Platform {
     pub fn read(path: impl Into<PathBuf>) -> Result<Platform, ConfigError> {
         let path = path.into();
         let unreadable = |e| ConfigError { path: path.clone(), line: None, fault: ConfigFault::Unreadable(e) };
-        // What is no regular file does not tell its length, and may have no end.
-        let mut bytes = Vec::new();
-        File::open(&path).and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
-        if bytes.len() as u64 > FILE_MAX {
+        let file = input::open(&path).map_err(unreadable)?;
+        // What is no regular file does not tell its length.
+        let bytes = input::read(&file, FILE_MAX + 1, input::PATIENCE).map_err(unreadable)?;
+        if bytes.len() > FILE_MAX {
             return Err(ConfigError { path, line: None, fault: ConfigFault::TooLarge });
         }
         let text = String::from_utf8(bytes).map_err(|e| unreadable(io::Error::new(io::ErrorKind::InvalidData, e)))?;

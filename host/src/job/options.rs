@@ -2,16 +2,14 @@
 
 use std::env;
 use std::fmt;
-use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use rustix::fs::OFlags;
 use umbra_core::peer::{Sp, WorldRank};
 
 use super::{JobError, Site};
+use crate::input;
 use crate::session::Rdma;
 use crate::verbs::Choice;
 
@@ -240,9 +238,7 @@ impl Options {
             None => env::current_exe().map_err(|error| JobError::Io { what: "name this executable", error })?,
         };
         // A pipe would be waited for: what it is is looked at after.
-        let without_wait = OFlags::NONBLOCK.bits().cast_signed();
-        let facts = File::options().read(true).custom_flags(without_wait).open(&path).and_then(|f| f.metadata());
-        match facts {
+        match input::open(&path).and_then(|file| file.metadata()) {
             Ok(facts) if facts.is_file() => Ok((path, facts.len())),
             Ok(_) => Err(JobError::NotAFile(path)),
             Err(error) => Err(JobError::Input { path, error }),

@@ -1,13 +1,11 @@
 //! Texts of the user: neighbours, and orders.
 
-use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::OFlags;
 use rustix::io::Errno;
+use umbra::input;
 use umbra::quantity::Bytes;
 use umbra::stencil::Stop;
 
@@ -21,8 +19,7 @@ pub(super) fn read(path: &Path, most: u64, stop: &Stop) -> Result<String, Failur
     let failed = |what: String| Failure::failed(format!("{}: {what}", path.display()));
     let io = |error: io::Error| failed(error.to_string());
     // A named pipe without a writer would not be left by a signal.
-    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-    let file = File::options().read(true).custom_flags(nonblocking).open(path).map_err(io)?;
+    let file = input::open(path).map_err(io)?;
     let mut limited = (&file).take(most.saturating_add(1));
     let mut text = Vec::new();
     loop {

@@ -3,15 +3,14 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-
-use rustix::fs::OFlags;
 
 use super::element::{Value, for_element};
 use super::npy::{self, HEADER_MAX};
 use super::{Brick, Bricks, Element};
+use crate::input;
 use crate::output::Place;
 use crate::quantity::Bytes;
 use crate::stencil::{LoadError, Source, Stop};
@@ -146,8 +145,7 @@ impl Field {
         let io = |error| FieldError::Io { path: path.to_owned(), error };
         let format = |error| FieldError::Format { path: path.to_owned(), error };
         // A named pipe would wait for a writer, only to be refused.
-        let nonblocking = OFlags::NONBLOCK.bits() as i32;
-        let file = File::options().read(true).custom_flags(nonblocking).open(path).map_err(io)?;
+        let file = input::open(path).map_err(io)?;
         let metadata = file.metadata().map_err(io)?;
         if !metadata.is_file() {
             return Err(io(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
