@@ -5,6 +5,7 @@ mod another;
 mod pools;
 
 use std::io::{ErrorKind, Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -449,4 +450,31 @@ fn who_comes_to_a_name_at_which_a_crowd_waits_for_its_turn_waits_until_his_deadl
     let come = move || Meeting::begin(&name, Role::Receiver, 4096, Timeout::After(SHORT)).map(drop);
     thread::spawn(move || tell.send(come()));
     assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(Err(Error::Timeout)));
+}
+
+#[test]
+fn who_waits_at_a_name_to_which_strangers_come_waits_until_his_deadline_only() {
+    let name = format!("strangers-{}", std::process::id());
+    let path = format!("umbra-stream.{}.{name}", rustix::process::geteuid().as_raw());
+    let address = SocketAddrUnix::new_abstract_name(path.as_bytes()).unwrap();
+    let first = Meeting::begin(&name, Role::Sender, 4096, WAIT).unwrap();
+    let is_over = AtomicBool::new(false);
+    let began = Instant::now();
+    // Strangers who come and go, faster than they are taken in.
+    let stranger = || {
+        while !is_over.load(Ordering::Relaxed) && began.elapsed() < Duration::from_secs(20) {
+            let one = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK, None).unwrap();
+            if connect(&one, &address).is_err() {
+                thread::yield_now();
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(stranger);
+        }
+        assert_eq!(first.join(Timeout::After(SHORT)), Err(Error::Timeout));
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(began.elapsed() < Duration::from_secs(5), "he waited until no more strangers came");
 }

@@ -254,6 +254,10 @@ impl Meeting {
                 {
                     return Ok(());
                 }
+                // Strangers may come for ever.
+                if clock::now() >= deadline {
+                    return Err(Error::Timeout);
+                }
             },
         }
     }
