@@ -4,6 +4,8 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -159,6 +161,22 @@ fn who_comes_alone_or_for_the_same_end_is_told() {
         sender.send(b"hello", 7, WAIT).unwrap();
         assert_eq!(receiver.receive(WAIT).unwrap().bytes, b"hello");
     });
+}
+
+/// The time to wait is that until both are there, not one for each thing that is waited for.
+#[test]
+fn who_waits_for_a_name_that_others_hold_waits_no_longer_than_was_said() {
+    let name = name("held");
+    let path = format!("umbra-stream.{}.{name}", rustix::process::geteuid().as_raw());
+    let holder = UnixListener::bind_addr(&SocketAddr::from_abstract_name(path).unwrap()).unwrap();
+    let began = Instant::now();
+    let receives = pipe(&["recv", &name, "--wait", "6s"]);
+    // From then on it is alone.
+    std::thread::sleep(Duration::from_secs(5));
+    drop(holder);
+    fails(ended(receives), 1, "nobody sends as \"held-");
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, IsTerminal as _, Read, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget};
@@ -48,7 +48,7 @@ struct How {
     /// What the other side names too: 1 to 64 bytes
     #[arg(value_name = "NAME")]
     name: String,
-    /// Wait at most so long for the other side; without limit if not given
+    /// Wait at most so long for the other side, all in all, until both are there; without limit if not given
     #[arg(long, value_name = "TIME", value_parser = parse_lapse)]
     wait: Option<Lapse>,
     /// Bytes that may be under way at once, if this side comes first
@@ -72,13 +72,15 @@ fn file(of: &impl AsFd) -> io::Result<File> {
 }
 
 impl How {
-    fn wait(&self) -> Timeout {
-        self.wait.map_or(Timeout::Never, |lapse| Timeout::from(Duration::from_nanos(lapse.0)))
+    /// What is left to wait for the other side, for one who began to then.
+    fn wait(&self, began: Instant) -> Timeout {
+        let left = |lapse: Lapse| Duration::from_nanos(lapse.0).saturating_sub(began.elapsed());
+        self.wait.map_or(Timeout::Never, |lapse| Timeout::After(left(lapse)))
     }
 
-    fn meet(&self, role: Role) -> Result<Meeting, Failure> {
+    fn meet(&self, role: Role, began: Instant) -> Result<Meeting, Failure> {
         let ring = u32::try_from(self.ring).map_err(|_| Failure::usage("--ring is at most 1 GiB"))?;
-        Meeting::begin(&self.name, role, ring, self.wait()).map_err(|error| self.refused(role, error))
+        Meeting::begin(&self.name, role, ring, self.wait(began)).map_err(|error| self.refused(role, error))
     }
 
     /// Says on a terminal who is waited for, unless what is returned is dropped within a moment.
@@ -176,11 +178,11 @@ fn check(meeting: &Meeting, sender: &mut Sending<'_>) -> Result<(), Error> {
 fn send(how: &How) -> Done {
     let mut input = file(&io::stdin())?;
     let expected = input.metadata().ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len());
-    let waiting = how.waiting(Role::Sender);
-    let meeting = how.meet(Role::Sender)?;
+    let (began, waiting) = (Instant::now(), how.waiting(Role::Sender));
+    let meeting = how.meet(Role::Sender, began)?;
     let options = SendOptions { may_be_cut: true, ..SendOptions::default() };
     let mut sender = meeting.adapter().send(&options, Timeout::Never).map_err(Failure::failed)?;
-    meeting.join(how.wait()).map_err(|error| how.refused(Role::Sender, error))?;
+    meeting.join(how.wait(began)).map_err(|error| how.refused(Role::Sender, error))?;
     drop(waiting);
     let (bar, mut buffer) = (how.bar(expected), vec![0; CHUNK]);
     let stopped = loop {
@@ -215,11 +217,11 @@ fn send(how: &How) -> Done {
 
 fn receive(how: &How) -> Done {
     let mut output = file(&io::stdout())?;
-    let waiting = how.waiting(Role::Receiver);
-    let meeting = how.meet(Role::Receiver)?;
+    let (began, waiting) = (Instant::now(), how.waiting(Role::Receiver));
+    let meeting = how.meet(Role::Receiver, began)?;
     let mut receiver =
         meeting.adapter().receive(&ReceiveOptions::default(), Timeout::Never).map_err(Failure::failed)?;
-    meeting.join(how.wait()).map_err(|error| how.refused(Role::Receiver, error))?;
+    meeting.join(how.wait(began)).map_err(|error| how.refused(Role::Receiver, error))?;
     drop(waiting);
     let (bar, mut buffer) = (how.bar(None), vec![0; CHUNK]);
     loop {
