@@ -32,7 +32,7 @@ const EXAMPLES: &str = paint::examples!(
 impl Diff {
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
         self.source.check(&[&self.left, &self.right])?;
-        let (left, right) = (self.source.table(&self.left)?, self.source.table(&self.right)?);
+        let [left, right] = self.source.tables([&self.left, &self.right])?;
         let (a, b) = (attach(&left, &self.left)?, attach(&right, &self.right)?);
         if left == right {
             let size = a.size();

@@ -73,7 +73,7 @@ impl Dump {
         let kept = if let Group::File(path) = &self.group { Some(path.clone()) } else { None };
         let [config, secret] = self.source.files();
         apart(&[&kept, &config, &secret], &[&self.output])?;
-        let bytes = self.source.table(&self.group)?;
+        let [bytes] = self.source.tables([&self.group])?;
         let table = attach(&bytes, &self.group)?;
         if let Some(path) = &self.output {
             interrupt::clean_up()?;

@@ -9,12 +9,14 @@ use std::str::FromStr;
 
 use clap::Args;
 use umbra::admin::ops;
+use umbra::driver::now;
 use umbra::job::Options;
 use umbra::job::grid::{self, Grid};
 use umbra_core::endpoints::{Descriptor, JobKey, Shape, Table, TableBuilder};
 use umbra_core::id::Generation;
 use umbra_core::peer::{Host, LocalRank, Peer, Rank, Sp, WorldRank};
 use umbra_core::placement::Placement;
+use umbra_core::time::Time;
 
 use super::Failure;
 use super::reach::Reach;
@@ -158,10 +160,19 @@ impl Source {
         }
     }
 
-    /// The bytes of the group's table, not yet checked.
-    pub(crate) fn table(&self, group: &Group) -> Result<Vec<u8>, Failure> {
+    /// The bytes of the groups' tables, not yet checked: all of them within the time that is given.
+    pub(crate) fn tables<const N: usize>(&self, groups: [&Group; N]) -> Result<[Vec<u8>; N], Failure> {
+        let deadline = self.reach.deadline();
+        let mut tables = [const { Vec::new() }; N];
+        for (table, group) in tables.iter_mut().zip(groups) {
+            *table = self.table(group, deadline)?;
+        }
+        Ok(tables)
+    }
+
+    fn table(&self, group: &Group, deadline: Time) -> Result<Vec<u8>, Failure> {
         match group {
-            Group::Held(sp, group) => self.fetch(Sp(*sp), group),
+            Group::Held(sp, group) => self.fetch(Sp(*sp), group, deadline),
             _ => self.counts.table(group),
         }
     }
@@ -173,7 +184,7 @@ impl Source {
         computed.then(|| format!("{hosts} hosts × {service_processes} service processes × {ranks} ranks"))
     }
 
-    fn fetch(&self, sp: Sp, group: &Group) -> Result<Vec<u8>, Failure> {
+    fn fetch(&self, sp: Sp, group: &Group, deadline: Time) -> Result<Vec<u8>, Failure> {
         let leader = match group {
             Group::Row(row) => row.checked_mul(self.counts.ranks).filter(|&leader| leader < Peer::CAPACITY),
             _ => Some(0),
@@ -181,9 +192,9 @@ impl Source {
         let leader = leader.ok_or_else(|| {
             Failure::usage(format!("{group} of rows of {} ranks has ranks that cannot be named", self.counts.ranks))
         })?;
-        let mut asker = self.reach.connect(sp)?;
-        let patience = self.reach.patience();
-        let mut ask = |op, body: &[u8]| asker.call(0, op, body, patience).map_err(Failure::failed);
+        let mut asker = self.reach.connect(sp, deadline)?;
+        // A table may come in many pieces.
+        let mut ask = |op, body: &[u8]| asker.call(0, op, body, deadline.since(now())).map_err(Failure::failed);
         let listed = String::from_utf8_lossy(&ask(ops::GROUPS, &[])?).into_owned();
         let title = match group {
             Group::Row(_) => format!("group {} led by rank {leader}", grid::ROW),

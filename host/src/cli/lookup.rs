@@ -74,7 +74,7 @@ impl Answer {
 impl Lookup {
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
         self.source.check(&[&self.group])?;
-        let bytes = self.source.table(&self.group)?;
+        let [bytes] = self.source.tables([&self.group])?;
         let table = attach(&bytes, &self.group)?;
         let answer = Answer::new(&self.group, &table, Rank(self.rank))
             .map_err(|e| Failure::failed(format!("{}: {e}", self.group)))?;

@@ -104,11 +104,16 @@ impl Reach {
         self.timeout
     }
 
+    /// Until when to wait, for a command that begins at this moment.
+    pub(crate) fn deadline(&self) -> Time {
+        now() + self.timeout
+    }
+
     /// A link to one agent, if it is there: whoever needs only that one waits for no other.
-    pub(crate) fn connect(&self, sp: Sp) -> Result<Asker, Failure> {
+    pub(crate) fn connect(&self, sp: Sp, deadline: Time) -> Result<Asker, Failure> {
         let mut site = self.site_of(sp)?;
         site.pass_by_stale();
-        Asker::connect(site.secret, site.targets, self.timeout).map_err(Failure::failed)
+        Asker::connect(site.secret, site.targets, deadline.since(now())).map_err(Failure::failed)
     }
 
     /// A link to one agent whose memory is to be shared, over its Unix socket.
