@@ -304,6 +304,19 @@ fn a_kept_table_is_the_table_and_a_damaged_one_is_refused() {
 }
 
 #[test]
+fn one_of_a_thing_is_one() {
+    let told = |args: &[&str], words: &str| {
+        let output = umbra(&[args, &["--hosts", "1", "-s", "1", "--ranks", "1", "--shadows", "1"]].concat());
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && text.contains(words), "{args:?}: {text}");
+    };
+    told(&["dump", "world"], "world: 1 rank, 1 service process, 1 host, generation");
+    told(&["lookup", "world", "0"], "in a job of 1 host × 1 service process × 1 rank\n");
+    told(&["lookup", "world", "0"], "1 rank, generation");
+    told(&["diff", "world", "world"], " bytes, 1 rank\n");
+}
+
+#[test]
 fn a_running_job_whose_groups_are_not_asked_for_is_refused() {
     for command in [&["lookup", "world", "0"][..], &["dump", "row:0"], &["diff", "world", "column:0"]] {
         for job in [["--job", "/tmp"], ["--config", "x"], ["--secret", "x"], ["--dpus", "x"], ["--sockets", "x"]] {

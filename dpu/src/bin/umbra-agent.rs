@@ -125,7 +125,11 @@ fn say(line: fmt::Arguments<'_>) {
 
 /// Serves channels until it is dropped.
 fn gateway(address: SocketAddr, secret: Secret) -> Result<Server, Box<dyn Error>> {
-    let told = |error: std::io::Error| format!("cannot serve channels at {address}: {error}");
+    let told = |error: std::io::Error| {
+        format!(
+            "cannot serve channels at {address}: {error}: give --channels an address of this machine and a free port"
+        )
+    };
     let listener = TcpListener::bind(address).map_err(told)?;
     say(format_args!("channels at {}", listener.local_addr().map_err(told)?));
     Ok(Server::start(Listener::Tcp(listener), secret)?)

@@ -4,6 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::Args;
+use umbra::quantity::counted;
 use umbra_core::endpoints::Table;
 
 use super::group::{Group, Source, attach};
@@ -36,7 +37,8 @@ impl Diff {
         let (a, b) = (attach(&left, &self.left)?, attach(&right, &self.right)?);
         if left == right {
             let size = a.size();
-            let said = writeln!(out, "{} {} bytes, {size} ranks", paint::good("equal:"), left.len());
+            let said =
+                writeln!(out, "{} {} bytes, {}", paint::good("equal:"), left.len(), counted(size, "rank", "ranks"));
             return verdict(ExitCode::SUCCESS, said);
         }
         verdict(ExitCode::FAILURE, show(out, &a, &b))

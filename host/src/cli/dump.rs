@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use umbra::quantity::Bytes;
+use umbra::quantity::{Bytes, counted};
 use umbra_core::endpoints::Table;
 use umbra_core::peer::{Host, Rank};
 
@@ -112,10 +112,10 @@ impl Dump {
 
 fn summary(group: &Group, table: &Table<&[u8]>) -> String {
     format!(
-        "{group}: {} ranks, {} service processes, {} hosts, generation {}, {}",
-        table.size(),
-        table.involved_count(),
-        table.host_count(),
+        "{group}: {}, {}, {}, generation {}, {}",
+        counted(table.size(), "rank", "ranks"),
+        counted(table.involved_count(), "service process", "service processes"),
+        counted(table.host_count(), "host", "hosts"),
         table.generation().0,
         if table.is_affine() { "regular placement" } else { "explicit entries" },
     )

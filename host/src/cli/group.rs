@@ -12,6 +12,7 @@ use umbra::admin::ops;
 use umbra::driver::now;
 use umbra::job::Options;
 use umbra::job::grid::{self, Grid};
+use umbra::quantity::counted;
 use umbra_core::endpoints::{Descriptor, JobKey, Shape, Table, TableBuilder};
 use umbra_core::id::Generation;
 use umbra_core::peer::{Host, LocalRank, Peer, Rank, Sp, WorldRank};
@@ -181,7 +182,10 @@ impl Source {
     pub(crate) fn supposed(&self, group: &Group) -> Option<String> {
         let Counts { hosts, service_processes, ranks, .. } = self.counts;
         let computed = matches!(group, Group::World | Group::Row(_) | Group::Column(_));
-        computed.then(|| format!("{hosts} hosts × {service_processes} service processes × {ranks} ranks"))
+        computed.then(|| {
+            let services = counted(service_processes, "service process", "service processes");
+            format!("{} × {services} × {}", counted(hosts, "host", "hosts"), counted(ranks, "rank", "ranks"))
+        })
     }
 
     fn fetch(&self, sp: Sp, group: &Group, deadline: Time) -> Result<Vec<u8>, Failure> {

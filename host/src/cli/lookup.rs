@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
+use umbra::quantity::counted;
 use umbra_core::endpoints::{LookupError, Table};
 use umbra_core::peer::Rank;
 
@@ -92,7 +93,7 @@ impl Lookup {
             ("host", answer.host.to_string()),
             ("involved on that host", list(&answer.involved_on_host)),
             ("number on that host", format!("{} of {}", answer.index_on_host, answer.ranks_on_host)),
-            ("group", format!("{} ranks, generation {}", answer.size, answer.generation)),
+            ("group", format!("{}, generation {}", counted(answer.size, "rank", "ranks"), answer.generation)),
         ] {
             writeln!(out, "  {}  {value}", paint::faint(format_args!("{what:<22}")))?;
         }

@@ -39,7 +39,7 @@ pub(crate) fn print(out: Out<'_>, options: &Options, outcome: &Outcome, report: 
         writeln!(out, "    and {} more", outcome.mismatches.len() - MISMATCHES_MAX)?;
     }
     if outcome.failed_reads > 0 {
-        writeln!(out, "  {} {} reads failed", paint::bad("✘"), Count(outcome.failed_reads))?;
+        writeln!(out, "  {} {} failed", paint::bad("✘"), counted(outcome.failed_reads, "read", "reads"))?;
     }
     for leftover in &outcome.leftovers {
         writeln!(out, "  {} left behind: {}", paint::bad("✘"), describe(leftover))?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use umbra::job::{Latency, Milestone, Options, Outcome, Step};
-use umbra::quantity::{Bytes, Count, Nanos, Rate};
+use umbra::quantity::{Bytes, Count, Nanos, Rate, counted};
 use umbra::report::{Histogram, Host, Lane, LaneKind, Path, Phase, Report, ServiceProcess, Table, Verdict};
 use umbra_core::peer::{Peer, PeerKind, Sp, WorldRank};
 use umbra_core::tree::Tree;
@@ -47,9 +47,10 @@ fn verdict(outcome: &Outcome) -> Verdict {
     } else if !outcome.mismatches.is_empty() {
         Verdict::Differed(outcome.mismatches.len() as u64)
     } else if outcome.failed_reads > 0 {
-        Verdict::Failed(format!("{} reads failed", Count(outcome.failed_reads)))
+        Verdict::Failed(format!("{} failed", counted(outcome.failed_reads, "read", "reads")))
     } else {
-        Verdict::Failed(format!("{} things were left behind", outcome.leftovers.len()))
+        let left = counted(outcome.leftovers.len() as u64, "thing was", "things were");
+        Verdict::Failed(format!("{left} left behind"))
     }
 }
 

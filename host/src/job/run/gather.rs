@@ -12,6 +12,7 @@ use super::super::{DataPath, Event, JobError, Latency, Mismatch, PathOutcome, Ph
 use super::{Run, lapse, no_thread};
 use crate::admin::{Body as _, PathTotals, ReadOrder, ReadResult, ReadTotals, Slice, ops};
 use crate::driver;
+use crate::quantity::counted;
 
 /// What the agents brought.
 #[derive(Default)]
@@ -99,7 +100,7 @@ impl Run<'_> {
             self.results.bytes += result.bytes;
             self.results.failed += result.failed;
             let what = if result.failed > 0 {
-                format!("{} reads failed: {}", result.failed, result.status)
+                format!("{} failed: {}", counted(result.failed, "read", "reads"), result.status)
             } else if expected(reader, result.rank) != Some(result.digest) {
                 "digest of the bytes differs from the file's".to_owned()
             } else {
