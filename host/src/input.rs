@@ -56,7 +56,7 @@ pub fn read(file: &File, most: usize, patience: Duration) -> io::Result<Vec<u8>>
     let is_regular = file.metadata()?.is_file();
     let mut bytes = Vec::new();
     while bytes.len() < most {
-        if !is_regular && !await_more(file, patience.saturating_sub(began.elapsed()))? {
+        if !is_regular && !await_more(file, began, patience)? {
             return Err(io::Error::new(ErrorKind::TimedOut, Late { patience }));
         }
         let at_once = CHUNK.min(most - bytes.len());
@@ -71,16 +71,20 @@ pub fn read(file: &File, most: usize, patience: Duration) -> io::Result<Vec<u8>>
     Ok(bytes)
 }
 
-/// Whether there is more to read, or the end, before this time is over.
-fn await_more(file: &File, left: Duration) -> io::Result<bool> {
-    if left.is_zero() {
-        return Ok(false);
-    }
-    let left = left.try_into().map_err(|_| Errno::INVAL)?;
-    match poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&left)) {
-        Ok(ready) => Ok(ready > 0),
-        // Whoever reads sees that there is nothing yet.
-        Err(Errno::INTR) => Ok(true),
-        Err(errno) => Err(errno.into()),
+/// Whether there is more to read, or the end, so long after this moment at the latest.
+fn await_more(file: &File, began: Instant, patience: Duration) -> io::Result<bool> {
+    loop {
+        let left = patience.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        // Not every time can be given to the system.
+        let left = left.min(PATIENCE).try_into().map_err(|_| Errno::INVAL)?;
+        match poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&left)) {
+            // To read after an interrupt would find the end of a pipe that nobody has opened to write yet.
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(true),
+            Err(errno) => return Err(errno.into()),
+        }
     }
 }
