@@ -14,9 +14,9 @@ Usage: cargo xtask COMMAND
   test --list        name the steps and say what each checks
   bench [NAME] [--json] [WORD]
                      run a bench (boundary, cached-memory, caches, channel, gpc, lookup, memory, memory-offsets, reads,
-                     rings, stencil, stream, verbs; all without a name) in the release profile; WORD selects cases; with
-                     --json one object a line; a missed bar is a failure, after all rows; verbs runs on this machine's RDMA
-                     device, or in a guest
+                     rings, stencil, stencil-files, stream, verbs; all without a name) in the release profile; WORD selects
+                     cases; with --json one object a line; a missed bar is a failure, after all rows; verbs runs on this
+                     machine's RDMA device, or in a guest
   rdma [--verbose]   run the tests of RDMA alone: on this machine's device, or in a guest
   dpu [--verbose]    run a host and a DPU as two guests
   firmware [--verbose]
