@@ -158,7 +158,7 @@ impl Ship {
 
 #[test]
 fn the_living_keep_what_is_theirs_and_the_numbers_of_the_dead_can_be_had_again() {
-    scripts(20_000, |seed, random| {
+    scripts(8_000, |seed, random| {
         let script = Script::new(random);
         before_each(seed, &script, |death| {
             let ship = Ship::new(&script);
