@@ -41,7 +41,7 @@ enum Step {
 
 #[derive(Debug)]
 struct Script {
-    /// Who has the numbers at first, but for the survivor's, which is the first; `None` for one that was never used.
+    /// Who has the numbers at first, but for the survivor's, which is the first; `None` for one that is free again.
     first: Vec<Option<Identity>>,
     steps: Vec<Step>,
 }
