@@ -111,6 +111,12 @@ impl Block {
     pub(super) fn gap(&self, align: u32) -> Option<u32> {
         Some(self.start.checked_next_multiple_of(align)? - self.start)
     }
+
+    /// Whether a range of so many granules at a multiple of `align` fits into it.
+    #[inline]
+    pub(super) fn fits(&self, granules: u32, align: u32) -> bool {
+        self.gap(align).and_then(|gap| gap.checked_add(granules)).is_some_and(|need| need <= self.len)
+    }
 }
 
 /// A range in use.

@@ -170,12 +170,9 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
             return self.alloc(len);
         }
         let granules = self.granules(len)?;
-        // What is no number of granules is wider than the memory, as this is.
-        let align = self.granule.holding(align).unwrap_or(NIL);
+        let align = self.granules_of(align);
         let (records, bins) = (self.blocks.as_ref(), &self.bins);
-        let fits = |block: &Block| {
-            block.gap(align).and_then(|gap| gap.checked_add(granules)).is_some_and(|need| need <= block.len)
-        };
+        let fits = |block: &Block| block.fits(granules, align);
         // A range with room for the widest gap fits for sure; failing that, some of all that may.
         let ample = granules.checked_add(align - 1).and_then(|ample| bins.find(records, ample, PEEK));
         let found = ample.filter(|&at| records.get(at as usize).is_some_and(fits)).or_else(|| {
@@ -184,22 +181,46 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
                 let first = records.get(self.first as usize).filter(|first| first.state == State::Free && fits(first));
                 return first.map(|_| self.first);
             }
-            let mut bin = Some(Bin::of(granules));
-            for _ in 0..WALK {
-                if let Some(found) = bins.walk(records, bin?, WALK, fits) {
-                    return Some(found);
-                }
-                bin = bins.above(bin?);
-            }
-            None
+            self.search(granules, align, WALK)
         });
-        match found {
-            Some(found) => {
-                let gap = self.get(found).gap(align).unwrap_or(0);
-                self.cut(found, gap, granules).ok_or(AllocError::NoRecord)
+        self.cut_aligned(found, len, granules, align)
+    }
+
+    /// [`alloc_aligned`](Self::alloc_aligned) for who was told there that memory is scattered: looks at all free ranges that may be
+    /// long enough, each once.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn alloc_any(&mut self, len: u64, align: u64) -> Result<Extent, AllocError> {
+        let (granules, align) = (self.granules(len)?, self.granules_of(align));
+        // One more than there are, because the first bin may be empty.
+        let found = self.search(granules, align, self.blocks.as_ref().len() + 1);
+        self.cut_aligned(found, len, granules, align)
+    }
+
+    /// An alignment in granules: what is no number of them is wider than the memory, as this is.
+    fn granules_of(&self, align: u64) -> u32 {
+        self.granule.holding(align).unwrap_or(NIL)
+    }
+
+    /// A free range with room for an aligned one, among at most so many of each bin, and of so many bins.
+    fn search(&self, granules: u32, align: u32, most: usize) -> Option<u32> {
+        let mut bin = Some(Bin::of(granules));
+        for _ in 0..most {
+            let found = self.bins.walk(self.blocks.as_ref(), bin?, most, |block| block.fits(granules, align));
+            if found.is_some() {
+                return found;
             }
-            None => Err(self.refusal(len)),
+            bin = self.bins.above(bin?);
         }
+        None
+    }
+
+    /// Takes an aligned range out of the free one that was found, which has room for it.
+    fn cut_aligned(&mut self, found: Option<u32>, len: u64, granules: u32, align: u32) -> Result<Extent, AllocError> {
+        let Some(found) = found else { return Err(self.refusal(len)) };
+        let gap = self.get(found).gap(align).unwrap_or(0);
+        self.cut(found, gap, granules).ok_or(AllocError::NoRecord)
     }
 
     /// Gives a range back; it is merged with free neighbours.
@@ -239,30 +260,6 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
             let own = Bin::of(granules);
             self.bins.walk(records, own, WALK, |block| block.len >= granules)
         })
-    }
-
-    /// As [`alloc_aligned`](Self::alloc_aligned), of any free range that is long enough: looks at all that may be, each once.
-    ///
-    /// # Errors
-    /// As there.
-    pub(crate) fn alloc_any(&mut self, len: u64, align: u64) -> Result<Extent, AllocError> {
-        if !align.is_power_of_two() {
-            return Err(AllocError::BadAlign { align });
-        }
-        let granules = self.granules(len)?;
-        let align = self.granule.holding(align).unwrap_or(NIL);
-        let records = self.blocks.as_ref();
-        let ends = |block: &Block| block.gap(align).and_then(|gap| gap.checked_add(granules));
-        let mut bin = Some(Bin::of(granules));
-        while let Some(at) = bin {
-            let fits = |block: &Block| ends(block).is_some_and(|end| end <= block.len);
-            if let Some(found) = self.bins.walk(records, at, records.len(), fits) {
-                let gap = self.get(found).gap(align).unwrap_or(0);
-                return self.cut(found, gap, granules).ok_or(AllocError::NoRecord);
-            }
-            bin = self.bins.above(at);
-        }
-        Err(self.refusal(len))
     }
 
     fn used(&self, id: Id<Block>) -> Result<(), Stale> {
